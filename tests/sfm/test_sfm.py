@@ -21,7 +21,7 @@ from hardsplat.cli import main
 from hardsplat.io.media.video import VideoWriter
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job import video
-from hardsplat.sfm.job.config import SfmConfig, cores
+from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.job.state import State
 from hardsplat.sfm.process import StageProgress
@@ -261,7 +261,7 @@ def test_a_video_becomes_a_scene(tmp_path, capsys):
     said = capsys.readouterr().out
     scene = tmp_path / "walk"
     how = "sequential matching and incremental mapping"
-    assert f"{how} on {cores()} threads, into {scene}" in said
+    assert f"{how} on {os.cpu_count()} threads, into {scene}" in said
     # measured: 12, five times
     assert len(load_scene(scene).views) >= 11, said
 

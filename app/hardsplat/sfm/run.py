@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing, replacing_folder
+from hardsplat.base.files import changed_at, replacing, replacing_folder
 from hardsplat.base.progress import Bar
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import FOLDER, Masks
@@ -23,7 +23,6 @@ from hardsplat.sfm.job.photographs import (
     image_folder,
     is_video,
     listed,
-    size_and_time,
 )
 from hardsplat.sfm.job.state import State, digests, fingerprint
 from hardsplat.sfm.job.video import extract_frames, says_panorama
@@ -131,7 +130,7 @@ def _take_frames(
     """Frames of the video into SCENE/images, unless they are there."""
     images, taken = scene / "images", state.get("frames")
     panorama = config.panorama == "all" or (config.panorama == "auto" and says_panorama(video))
-    key = [video.name, *size_and_time(video), config.num_frames, panorama]
+    key = [video.name, changed_at(video), config.num_frames, panorama]
     if images.is_dir() and taken == key:
         return
     if images.is_dir() and listed(images) and not taken and not config.overwrite:
@@ -160,7 +159,7 @@ def _copy(data: Path, scene: Path) -> None:
     pairs += [(old, scene / FOLDER / old.relative_to(masks)) for old in olds]
     for old, new in pairs:  # the scene may lie among the photographs
         inside = old.absolute().is_relative_to(scene.absolute())
-        if not inside and size_and_time(new) != size_and_time(old):
+        if not inside and changed_at(new) != changed_at(old):
             with replacing(new) as partial:
                 shutil.copy2(old, partial)
 

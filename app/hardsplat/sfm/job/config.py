@@ -149,10 +149,5 @@ def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) 
         "error": _ERROR * min(1.0, max(map(max, sizes)) / _OF),
         "method": method if config.matching_method == "auto" else config.matching_method,
         "mapper": mapper if config.mapper == "auto" else config.mapper,
-        "threads": config.num_threads or cores(),
+        "threads": config.num_threads or os.cpu_count() or 1,
     }
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

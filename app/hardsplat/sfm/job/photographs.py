@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import check_listed
+from hardsplat.base.files import changed_at, check_listed
 from hardsplat.io.media.images import ENDINGS, of_header, stored_size
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import Masks
@@ -104,7 +104,7 @@ def find_photographs(
         else:
             whole = panorama == "all" or (panorama == "auto" and taken.panorama)
             mask = masks.of(name)
-            stamp = [[path.name, *size_and_time(path)] for path in (folder / name, mask) if path]
+            stamp = [[path.name, changed_at(path)] for path in (folder / name, mask) if path]
             below = mask.relative_to(scene).as_posix() if mask else None
             items.append(Photograph(name, size, taken, whole, below, stamp))
     if not items:
@@ -136,11 +136,3 @@ def _nothing(folder: Path, left_out: dict[str, str]) -> str:
         command = f"hardsplat sfm {shlex.quote(str(folder / videos[0]))}"
         return f"{folder}: no photographs, but {count}; name one: {command}"
     return f"{folder}: no photographs found ({' '.join(sorted(ENDINGS))})"
-
-
-def size_and_time(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return 0, 0
-    return status.st_size, status.st_mtime_ns
