@@ -93,10 +93,10 @@ def parsers() -> tuple[Parser, dict[str, Parser]]:
     for name, command in COMMANDS.items():
         about = command.help[0].upper() + command.help[1:] + "."
         usage = " ".join(filter(None, ["%(prog)s", command.usage, "[--flag value ...]"]))
-        how: dict[str, Any] = dict(
+        texts: dict[str, Any] = dict(
             help=command.help, description=about, usage=usage, epilog=command.epilog
         )
-        one = commands[name] = subparsers.add_parser(name, add_help=not command.many, **how)
+        one = commands[name] = subparsers.add_parser(name, add_help=not command.many, **texts)
         if command.many:
             one.add_argument("-h", "--help", action=AddHelp)
         add_table(one, command.flags)

@@ -125,13 +125,13 @@ def add_setting(parser, name: str, fields=FIELDS, help: str = "") -> None:
     f = fields[name]
     help = (help or f"{f.metadata['help']} (default: {default_text(f)})").replace("%", "%%")
     if kind(f) is bool:
-        how = {"action": argparse.BooleanOptionalAction, "default": argparse.SUPPRESS}
+        options = {"action": argparse.BooleanOptionalAction, "default": argparse.SUPPRESS}
     else:
         choices = ",".join(f.metadata["choices"])
-        how = {"metavar": f"{{{choices}}}" if choices else METAVARS[kind(f)]}
+        options = {"metavar": f"{{{choices}}}" if choices else METAVARS[kind(f)]}
         if get_origin(kind(f)) is tuple:
-            how["nargs"] = "*"
-    parser.add_argument(flag(name), help=help, **how)
+            options["nargs"] = "*"
+    parser.add_argument(flag(name), help=help, **options)
 
 
 def add_groups(parser, groups, common=(), add=add_setting) -> None:
@@ -169,28 +169,28 @@ def add_table(parser, rows: str) -> None:
     for row in re.split(r"\n(?=\S)", rows.strip()):
         head, _, help = " ".join(row.split()).partition(": ")
         name, _, metavar = head.partition(" ")
-        how: dict = {}
+        options: dict = {}
         if not metavar and not name.startswith("-"):
             add_setting(parser, name, help=help)
             continue
         if not metavar:
             both = name.startswith("--[no-]")
-            how["action"] = argparse.BooleanOptionalAction if both else "store_true"
-            how["default"], name = argparse.SUPPRESS, name.replace("[no-]", "")
+            options["action"] = argparse.BooleanOptionalAction if both else "store_true"
+            options["default"], name = argparse.SUPPRESS, name.replace("[no-]", "")
         elif metavar.startswith("{"):
-            how["choices"] = metavar[1:-1].split(",")
+            options["choices"] = metavar[1:-1].split(",")
         elif metavar.startswith("[") and metavar.endswith("]"):
-            how = {"metavar": metavar[1:-1], "nargs": "?"}
-            how |= {"const": ""} if name.startswith("-") else {}
+            options = {"metavar": metavar[1:-1], "nargs": "?"}
+            options |= {"const": ""} if name.startswith("-") else {}
         elif " " in metavar and not metavar.endswith("..."):
             words = metavar.split()
-            how = {"metavar": tuple(words), "nargs": len(words), "type": float}
+            options = {"metavar": tuple(words), "nargs": len(words), "type": float}
         else:
             words = metavar.removesuffix("...").split()
-            how = {"metavar": words[0], "type": {"N": int, "X": float}.get(words[0])}
+            options = {"metavar": words[0], "type": {"N": int, "X": float}.get(words[0])}
             if metavar.endswith("..."):
-                how |= {"metavar": tuple(words) if words[1:] else words[0], "nargs": "+"}
-        parser.add_argument(*reversed(name.split("/")), help=help, **how)
+                options |= {"metavar": tuple(words) if words[1:] else words[0], "nargs": "+"}
+        parser.add_argument(*reversed(name.split("/")), help=help, **options)
 
 
 def name_position(flags: dict, word: str, name: str, what: str) -> None:

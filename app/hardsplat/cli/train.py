@@ -24,9 +24,14 @@ POSES = ("sparse", "transforms.json", "transforms_train.json")
 
 def add_settings(parser, groups=GROUPS):
     for colour in ("random", "white"):
-        how = dict(dest="background", action="store_const", const=colour)
         help = f"same as --background {colour}"
-        parser.add_argument(f"--{colour}-background", help=help, **how)
+        parser.add_argument(
+            f"--{colour}-background",
+            help=help,
+            dest="background",
+            action="store_const",
+            const=colour,
+        )
     add_groups(parser, groups, COMMON)
 
 

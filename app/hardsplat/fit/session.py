@@ -77,24 +77,24 @@ class FitSession:
     def _allocate(
         self, capacity: int, words: np.ndarray, on_batch: Callable[[BatchResult], None]
     ) -> None:
-        device, c, size = self.device, self.config, (self.width, self.height)
+        device, c, width, height = self.device, self.config, self.width, self.height
         own = self._parts
         self.blobs = own.add(BlobBuffers(device, capacity, ("adam_blobs",)))
         self.rasterizer = rasterizer_of(device, c.rasterizer)
-        self.raster = own.add(open_rasterizer(device, self.blobs, *size, c, ADAM))
+        self.raster = own.add(open_rasterizer(device, self.blobs, width, height, c, ADAM))
         filled = gpu_settings(c, self.spacing)
         # of the camera a fit reads its size alone
-        filled |= {"photos": words, "views": contract.struct("Camera", size=size)}
+        filled |= {"photos": words, "views": contract.struct("Camera", size=(width, height))}
         self.runner = own.add(StepRunner(device, filled, self.pairs.note, on_batch))
         allocate = loss.allocate_squared if c.loss == "l2" else loss.allocate_loss
-        compared = allocate(device, *size)
+        compared = allocate(device, width, height)
         own.add_all(compared.values())
         self._shared: dict[str, Buffer | Image] = {**self.runner.buffers, **compared}
         self._record()
 
     def _record(self) -> None:
         self._recorded.destroy()
-        self._drawn_from, size = self.raster.resources, (self.width, self.height)
+        self._drawn_from, width, height = self.raster.resources, self.width, self.height
         self.resources = {**self.raster.resources, **self._shared}
         self._recorded = recorded = Recordings(self.device, self.resources)
         squared = self.config.loss == "l2"
@@ -109,14 +109,14 @@ class FitSession:
 
         def step(recorder: Recorder) -> None:
             draw(recorder)
-            record_loss(recorder, run, *size)
+            record_loss(recorder, run, width, height)
             self.raster.record_backward(recorder)
             begin.record_end(recorder, run)
 
         projection = cast(Flat, self.raster.projection)
         self._begin = recorded(lambda r: projection.record_begin(r, self.raster.pipelines))
         self._draw = recorded(draw)
-        self._measure = recorded(lambda r: loss.record_metrics(r, run, *size))
+        self._measure = recorded(lambda r: loss.record_metrics(r, run, width, height))
         self.runner.record(self.resources, step)
 
     # -- blobs in and out --------------------------------------------------------------------------

@@ -86,15 +86,16 @@ class MeshSession:
 
     def _allocate_shared(self) -> dict[str, Buffer | Image]:
         """What does not depend on the mesh."""
-        device, size, own = self.device, (self.width, self.height), self._fixed
-        groups = -(-self.width // TILE) * -(-self.height // TILE)
+        device, width, height, own = self.device, self.width, self.height, self._fixed
+        groups = -(-width // TILE) * -(-height // TILE)
         numbers = dict(mesh=1, frame=1, camera=1, adam_texels=2 * self.texels, mesh_losses=groups)
         sizes = {name: n * contract.itemsize(name) for name, n in numbers.items()}
         made: dict[str, Buffer | Image] = {**allocate_all(device, sizes)}
         own.add_all(made.values())
         for name in ("ids", "ids_minus", "target"):
-            made[name] = own.add(Image(device, *size, FORMATS["float32"].vk, np.float32, name))
-        made["depth"] = own.add(DepthImage(device, *size, "depth"))
+            image = Image(device, width, height, FORMATS["float32"].vk, np.float32, name)
+            made[name] = own.add(image)
+        made["depth"] = own.add(DepthImage(device, width, height, "depth"))
         buffer_in(made, "adam_texels").fill(0)
         return {**self.runner.buffers, **made, "photos": self.photos.buffer}
 
@@ -155,7 +156,7 @@ class MeshSession:
     def _allocate(self, moments: np.ndarray) -> None:
         """What depends on the mesh's size, and the commands for it. moments: (2, V, 3)."""
         self._release()
-        mesh, texels, size = self.mesh, self.texels, (self.width, self.height)
+        mesh, texels, width, height = self.mesh, self.texels, self.width, self.height
         starts, neighbours = mesh.neighbours()
         count, triangles = len(mesh.vertices), len(mesh.faces)
         filled = {
@@ -177,13 +178,13 @@ class MeshSession:
 
         def step(recorder: Recorder) -> None:
             begin.record_begin(recorder, self.run_of)
-            record_gather(recorder, self.run_of, triangles, *size)
+            record_gather(recorder, self.run_of, triangles, width, height)
             record_adam(recorder, self.run_of, count, texels)
             begin.record_end(recorder, self.run_of)
 
         recorded = self._sized.add(Recordings(self.device, self.resources))
         self.runner.record(self.resources, step)
-        self._show = recorded(lambda r: record_show(r, self.run_of, triangles, *size))
+        self._show = recorded(lambda r: record_show(r, self.run_of, triangles, width, height))
 
     def _release(self) -> None:
         self.device.wait_idle()

@@ -112,7 +112,7 @@ class Bench:
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot
         run, OutOfMemory; nothing stays allocated."""
         options = {"moments": "auto", **options}
-        device, canvas, own = self.device, (self.width, self.height), Owned()
+        device, width, height, own = self.device, self.width, self.height, Owned()
         moments = moments_of(device, options.pop("moments"))
         moment_bytes = resolve_moments(device, moments).nbytes
         n, degree = len(self.gaussians), self.gaussians.sh_degree
@@ -124,7 +124,7 @@ class Bench:
             parameters = own.add(Parameters(device, n, degree, moments, "written", follow=kept))
             parameters.upload(self.gaussians)
             parameters.forget()
-            raster = own.add(backend.rasterizer(device, parameters, *canvas, made, sink=sink))
+            raster = own.add(backend.rasterizer(device, parameters, width, height, made, sink=sink))
             resources = {**raster.resources, **self._surroundings(own, parameters)}
             run = build_all(device, LOSS_PASSES if self.upstream == "loss" else ())
 
@@ -132,7 +132,7 @@ class Bench:
                 recorder = own.add(Recorder(device, resources, timed=timed, counted=not timed))
                 raster.record_forward(recorder)
                 if run:
-                    record_loss(recorder, run, *canvas)
+                    record_loss(recorder, run, width, height)
                 raster.record_backward(recorder)
                 return recorder.end()
 
@@ -191,15 +191,16 @@ class Bench:
         }
         groups = np.array(plane_groups(len(at), n), np.uint32)
         parameters.all["indirect"].upload(groups, contract.indirect_offset("planes"))
-        sizes, canvas = {name: v.nbytes for name, v in given.items()}, (self.width, self.height)
+        sizes = {name: v.nbytes for name, v in given.items()}
+        width, height = self.width, self.height
         made: dict[str, Buffer | Image] = {}
         if self.upstream == "random":
             form = FORMATS["float32"].vk
-            made["d_image"] = Image(self.device, *canvas, form, np.float32, "d_image")
+            made["d_image"] = Image(self.device, width, height, form, np.float32, "d_image")
         else:
-            made |= allocate_loss(self.device, *canvas)
+            made |= allocate_loss(self.device, width, height)
             sizes["history"] = contract.CONSTANTS["HISTORY"] * contract.itemsize("history")
-            sizes["photos"] = self.width * self.height * contract.itemsize("photos")
+            sizes["photos"] = width * height * contract.itemsize("photos")
         own.add_all(made.values())
         buffers = allocate_all(self.device, sizes)
         own.add_all(buffers.values())

@@ -190,8 +190,8 @@ class Evaluator:
     def _uploaded(self, image: np.ndarray) -> Image:
         """(H, W, 3) float32, over its background, as a target."""
         if self._colored is None:
-            size = self.width, self.height
-            self._colored = Image(self.device, *size, FORMATS["float32"].vk, np.float32, "colored")
+            form = FORMATS["float32"].vk
+            self._colored = Image(self.device, self.width, self.height, form, np.float32, "colored")
         texels = np.zeros((self.height, self.width, 4), np.float32)
         texels[: image.shape[0], : image.shape[1], :3] = image
         self._colored.upload(texels)

@@ -117,8 +117,9 @@ class HeldOut:
         with self.log.off_clock("measuring"):
             if made is None or made.raster is not session.raster:
                 self.close()
-                size = session.raster.width, session.raster.height
-                made = self._evaluator = Evaluator(session.device, session.raster, *size)
+                raster = session.raster
+                made = Evaluator(session.device, raster, raster.width, raster.height)
+                self._evaluator = made
             own = replace(asked, pictures=False, evaluator=made)
             return list(self._measures(views, own, as_trained=True))
 
