@@ -66,15 +66,13 @@ def taken_of(image: Image.Image) -> Taken:
         own = exif.get_ifd(_EXIF)
         said = [exif.get(tag) for tag in _NAMES] + [own.get(tag) for tag in _OWN_NAMES]
         names = [str(name or "").strip("\0 ") for name in said]
-        mm, mm_35, zoom = (_positive(own.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
+        mm, mm_35, zoom = (_number(own.get(tag), 0.0) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
         # COLMAP takes the pixels of the sensor for those of a picture that was made smaller
-        shrunk = size[0] / (_positive(own.get(_WIDTH)) or size[0])
-        per_mm = (_positive(own.get(_PER_UNIT)) or 0) / _UNIT_MM.get(own.get(_UNIT, 2), 25.4)
+        shrunk = size[0] / (_number(own.get(_WIDTH), 0.0) or size[0])
+        per_mm = _number(own.get(_PER_UNIT), 0.0) / _UNIT_MM.get(own.get(_UNIT, 2), 25.4)
     except Exception:
         return Taken(up=up or _TOP, level=bool(up), panorama=panorama)
-    focal = (mm or 0) * per_mm * shrunk
-    if mm_35:
-        focal = mm_35 * math.hypot(*size) / _DIAGONAL_35MM
+    focal = mm_35 * math.hypot(*size) / _DIAGONAL_35MM or mm * per_mm * shrunk
     plausible = _PLAUSIBLE[0] <= focal / max(size) <= _PLAUSIBLE[1]
     device = (*names, mm, mm_35, zoom) if mm or mm_35 or names[1] else ()
     of_camera = device, focal if plausible else None, bool(mm)
@@ -84,37 +82,28 @@ def taken_of(image: Image.Image) -> Taken:
 def _position(ifd: Mapping[int, Any]) -> tuple[float, float, float | None] | None:
     latitude = _angle(ifd.get(2), ifd.get(1), "NS", 90)
     longitude = _angle(ifd.get(4), ifd.get(3), "EW", 180)
-    if latitude is None or longitude is None or not (latitude or longitude):
+    if math.isnan(latitude + longitude) or not (latitude or longitude):
         return None  # zeros are what devices write that do not know
-    altitude = _finite(ifd.get(6))
-    if altitude is not None and ifd.get(5) in (1, b"\x01"):
-        altitude = -altitude
-    return latitude, longitude, altitude if altitude is None or abs(altitude) < 1e5 else None
+    altitude = _number(ifd.get(6)) * (-1 if ifd.get(5) in (1, b"\x01") else 1)
+    return latitude, longitude, altitude if abs(altitude) < 1e5 else None
 
 
-def _angle(value, reference, signs: str, most: float) -> float | None:
-    """Degrees of (degrees, minutes, seconds) and a letter; None where they are no angle."""
+def _angle(value, reference, signs: str, most: float) -> float:
+    """Degrees of (degrees, minutes, seconds) and a letter; NaN where they are no angle."""
     letter = str(reference or "").strip("\0 ").upper()
-    if letter not in tuple(signs) or not isinstance(value, tuple) or len(value) != 3:
-        return None
-    numbers = [_finite(number) for number in value]
-    if any(number is None or number < 0 for number in numbers):
-        return None
-    angle = sum(number / 60**k for k, number in enumerate(numbers) if number)
-    return (angle if letter == signs[0] else -angle) if angle <= most else None
+    numbers = [_number(number) for number in value] if isinstance(value, tuple) else []
+    angle = sum(number / 60**k for k, number in enumerate(numbers))
+    right = letter in tuple(signs) and len(numbers) == 3 and all(n >= 0 for n in numbers)
+    return (angle if letter == signs[0] else -angle) if right and angle <= most else math.nan
 
 
-def _finite(value) -> float | None:
+def _number(value, otherwise: float = math.nan) -> float:
+    """A value as a finite number."""
     try:
         number = float(value)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _positive(value) -> float | None:
-    number = _finite(value)
-    return number if number and number > 0 else None
+        return otherwise
+    return number if math.isfinite(number) else otherwise
 
 
 def _xmp(info: Mapping[Any, Any]) -> str:
@@ -130,8 +119,8 @@ def _value(xmp: str, name: str) -> str:
 
 def _gimbal(xmp: str) -> tuple[float, float, float] | None:
     """The up direction of a drone's camera from the pitch of its gimbal: 0 level, -90 down."""
-    pitch, roll = (_finite(_value(xmp, f"drone-dji:Gimbal{n}Degree")) for n in ("Pitch", "Roll"))
-    if pitch is None or abs(roll or 0) > _ROLLED or abs(pitch) > 90:
+    pitch, roll = (_number(_value(xmp, f"drone-dji:Gimbal{n}Degree")) for n in ("Pitch", "Roll"))
+    if not abs(pitch) <= 90 or abs(roll) > _ROLLED:
         return None
     return 0.0, -math.cos(math.radians(pitch)), math.sin(math.radians(pitch))
 
@@ -140,9 +129,9 @@ def _is_panorama(xmp: str, size: tuple[int, int]) -> bool:
     """Whether the picture is equirectangular and shows all directions."""
     if _value(xmp, "GPano:ProjectionType").lower() != "equirectangular" or not is_whole(*size):
         return False
+    whole, shown = "GPano:FullPano{}Pixels", "GPano:CroppedAreaImage{}Pixels"
     for side in ("Width", "Height"):
-        whole = _finite(_value(xmp, f"GPano:FullPano{side}Pixels"))
-        shown = _finite(_value(xmp, f"GPano:CroppedAreaImage{side}Pixels"))
-        if whole and shown and shown < 0.99 * whole:
+        wide, own = (_number(_value(xmp, name.format(side))) for name in (whole, shown))
+        if 0 < own < 0.99 * wide:
             return False
     return True
