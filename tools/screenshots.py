@@ -71,6 +71,8 @@ def _edit(viewer: Viewer) -> None:
 
 
 def _trained(viewer: Viewer) -> bool:
+    """Whether there are curves; keeps the picture of the splats fresh, which is rare at rest."""
+    viewer.inputs.touch()
     told = viewer.facts.training
     return told is not None and told.step > 0.6 * told.steps and len(told.held_out) > 0
 

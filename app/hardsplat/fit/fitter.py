@@ -212,7 +212,8 @@ class Fitter:
         write_json(self.folder / "metrics.json", metrics)
         write_plot(self.folder / "psnr.png", self.path.name, *self.curve.values())
         after = f"{len(blobs)} blobs after {session.step} steps in {self.gpu_seconds:.1f} s"
-        done = f"{psnr:.2f} dB, SSIM {ssim:.4f}: {after} of the GPU; in {self.folder}"
+        where = f"on {self.device.name}; in {self.folder}"
+        done = f"{psnr:.2f} dB, SSIM {ssim:.4f}: {after} {where}"
         tqdm.write(done)
         return metrics
 

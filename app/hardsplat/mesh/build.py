@@ -292,7 +292,7 @@ def _peak() -> int:
 
 def _report(done: WrittenMesh) -> None:
     form = "closed" if done.closed else "open"
-    left = f", {done.left_out} small pieces left out" if done.left_out else ""
+    left = f", {done.left_out:,} small pieces left out" if done.left_out else ""
     print(
         f"{done.path}: {done.triangles:,} triangles, {form}, {done.bytes / 1e6:.2f} MB{left}; "
         f"voxels of {done.voxel:.3g}; {done.seconds / 60:.1f} min, {done.peak / 2**30:.1f} GiB"

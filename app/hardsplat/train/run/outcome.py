@@ -91,11 +91,11 @@ def print_outcome(
         peak = metrics["memory_peak"]
         own, host = (n / 2**30 for n in (peak["driver"] or peak["allocated"], peak["host"]))
         print(f"memory: {own:.3g} GiB on the device at its peak, {host:.3g} GiB of the host's")
-    since = " since it continued" if settings.resume or settings.ckpt else ""
+    whole = "since it continued" if settings.resume or settings.ckpt else "in all"
     seconds = metrics["seconds"]
     print(
         f"{shown}{metrics['splats']:,} splats, {seconds['training']:.1f} s of training on "
-        f"{metrics['device']['name']}, {seconds['parts']['total']:.1f} s in all{since}"
+        f"{metrics['device']['name']}, {seconds['parts']['total']:.1f} s {whole}"
     )
     decided = [*log.decided]
     if len(job.rasterizers) > 1:
