@@ -186,7 +186,7 @@ def fitting(result: Path, folder: Path) -> None:
             end = time.monotonic() + FAREST
             while time.monotonic() < end:
                 turn(preview, session, curve)
-            save(Image.fromarray(display.pixels()), folder / left.pop())
+            save(Image.fromarray(display.pixels()[: DESK[1]]), folder / left.pop())
             preview.interface.ui.asked.add("stop")
 
     photo = min((result / "renders").glob("*.photo.png"))

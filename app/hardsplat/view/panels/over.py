@@ -240,10 +240,10 @@ def _toolbar(ui: Ui, region: tuple[int, int]) -> float:
     if widgets.toggle("Panels", ui.side > 0):
         i.switch()
         i.touch()
-    widgets.hint("Shows the panels, or puts them away (Tab)")
+    widgets.hint("Panels on and off (Tab)")
     for text, down, name, note in (
         ("Save picture", i.capturing, "capturing", "A picture of the splats as they are shown (P)"),
-        ("Full screen", i.full, "full", "Covers the screen, or no longer (F)"),
+        ("Full screen", i.full, "full", "Full screen on and off (F)"),
         (" ? ", i.help, "help", "Mouse and keys (H)"),
     ):
         widgets.flow(text, region[0] - 1.5 * gap)
