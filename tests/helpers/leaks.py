@@ -53,6 +53,13 @@ def forget_pipelines(device, before: dict[str, int]) -> None:
             if pipeline.render_pass is not None:
                 device.destroy("RenderPass", pipeline.render_pass)
     device.pipelines.clear()
+    trim()
+
+
+def trim() -> None:
+    """Gives back memory that glibc keeps of what was freed, hundreds of MB."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +112,7 @@ def nothing_is_left():
         gc.collect()  # executors that were dropped
         time.sleep(0.05)
     assert not more(), "threads still run"
-    with suppress(OSError, AttributeError):  # glibc keeps what was freed, hundreds of MB
-        ctypes.CDLL(None).malloc_trim(0)
+    trim()
 
 
 def peak() -> int:

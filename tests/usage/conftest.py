@@ -35,6 +35,16 @@ def no_display():
         yield
 
 
+@pytest.fixture(autouse=True, scope="package")
+def few_steps():
+    """What commands train besides the steps that they are given: a plan's least for a photograph,
+    and those that refine the pose of a held-out view."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hardsplat.blocks.run.EPOCHS", 1)
+        patch.setattr("hardsplat.train.measure.refining.STEPS_A_VIEW", 4)
+        yield
+
+
 DRIVERS = ("first", "swiftshader")
 
 
