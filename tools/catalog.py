@@ -24,7 +24,7 @@ from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import rasterizer as hardware
 from hardsplat.raster.hardware.rows import Rows
 from hardsplat.raster.pictures import FIT_SCREEN_PASS, TENSOR_PASSES, show_pass
-from hardsplat.raster.tiled import passes as tile_passes
+from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.raster.tiled.lists import sorted_lists
 from hardsplat.raster.tiled.rows import TiledRows
 from hardsplat.settings.train import TrainConfig
@@ -158,17 +158,17 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
     for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
         rows = TiledRows(backward, atomics)
-        yield from tile_passes.all_passes(analytic, rows, 1, 1, lanes=32)
-        yield from tile_passes.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32)
-        yield from tile_passes.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32)
-        yield from tile_passes.all_passes(Perspective(1, STORE_ROWS), rows, 1, 1, lanes=32)
+        yield from tiled.all_passes(analytic, rows, 1, 1, lanes=32)
+        yield from tiled.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32)
+        yield from tiled.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32)
+        yield from tiled.all_passes(Perspective(1, STORE_ROWS), rows, 1, 1, lanes=32)
     checkpointed = replace(
         rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket)
     )
     for picture in PICTURES:
-        yield from tile_passes.all_passes(Perspective(1, None), rows, 1, 1, 32, picture)
-        yield from tile_passes.all_passes(analytic, checkpointed, 1, 1, 32, picture)
-    yield from tile_passes.all_passes(perturbed, rows, 1, 1, 32)
+        yield from tiled.all_passes(Perspective(1, None), rows, 1, 1, 32, picture)
+        yield from tiled.all_passes(analytic, checkpointed, 1, 1, 32, picture)
+    yield from tiled.all_passes(perturbed, rows, 1, 1, 32)
 
 
 def sources() -> Iterator[shader.ShaderSource]:

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from hardsplat.io.formats.ply import load_points
-from hardsplat.io.media.exr import read_exr
-from hardsplat.io.media.images import image_size, read_pixels, read_upright, save_png
+from hardsplat.io.media.images import image_size, read_exr, read_pixels, read_upright, save_png
 from hardsplat.io.media.video import VideoWriter, frames
 from hardsplat.io.scenes.depths import read_depth
 from hardsplat.io.scenes.masks import read_mask

@@ -11,7 +11,7 @@ import pytest
 
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import STORE
-from hardsplat.raster.tiled.passes import (
+from hardsplat.raster.tiled.rasterizer import (
     TILE,
     all_passes,
     backward_subgroups,

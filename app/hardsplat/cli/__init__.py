@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.version import __version__
@@ -93,10 +93,14 @@ def parsers() -> tuple[Parser, dict[str, Parser]]:
     for name, command in COMMANDS.items():
         about = command.help[0].upper() + command.help[1:] + "."
         usage = " ".join(filter(None, ["%(prog)s", command.usage, "[--flag value ...]"]))
-        texts: dict[str, Any] = dict(
-            help=command.help, description=about, usage=usage, epilog=command.epilog
+        one = commands[name] = subparsers.add_parser(
+            name,
+            add_help=not command.many,
+            help=command.help,
+            description=about,
+            usage=usage,
+            epilog=command.epilog,
         )
-        one = commands[name] = subparsers.add_parser(name, add_help=not command.many, **texts)
         if command.many:
             one.add_argument("-h", "--help", action=AddHelp)
         add_table(one, command.flags)

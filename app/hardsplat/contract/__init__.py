@@ -19,8 +19,17 @@ import numpy as np
 from hardsplat.contract.core import CORE, PROBE
 from hardsplat.contract.fit import FIT, MESH
 from hardsplat.contract.layout import BufferSpec, ImageSpec, Member, Subsystem, dtype_of
-from hardsplat.contract.raster import DRAW, FRAGMENTS, IMAGE, SKY, SORT, TILES
-from hardsplat.contract.screen import PICTURE, TENSORS, VIEW
+from hardsplat.contract.raster import (
+    DRAW,
+    FRAGMENTS,
+    IMAGE,
+    PICTURE,
+    SKY,
+    SORT,
+    TENSORS,
+    TILES,
+    VIEW,
+)
 from hardsplat.contract.splats import SPLATS, STOCHASTIC, WORKING
 from hardsplat.contract.train import DEPTH, EXPOSURE, LOSS, POSE, REFINE, TRAIN
 

@@ -27,8 +27,7 @@ from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.media.exr import read_exr
-from hardsplat.io.media.images import over, read_upright, save_png, to_uint8
+from hardsplat.io.media.images import over, read_exr, read_upright, save_png, to_uint8
 from hardsplat.io.media.video import VideoWriter
 from hardsplat.report import charts
 from hardsplat.report.stages import stage_medians

@@ -275,9 +275,10 @@ def write_stream_page(folder: Path, title: str) -> None:
     inline += f" {inline_hash(_START)} {inline_hash(_DISK)}"
     policy = f"default-src 'none'; img-src data: blob:; {inline}; connect-src 'self'; "
     policy += "worker-src blob:; base-uri 'none'; form-action 'none'"
-    parts = dict(version=__version__, title=title, policy=policy, style=_STYLE)
-    parts |= dict(script=_START, disk=_DISK)
-    (folder / PAGE).write_text(template("stream/index.html").render(**parts), encoding="utf-8")
+    page = template("stream/index.html").render(
+        version=__version__, title=title, policy=policy, style=_STYLE, script=_START, disk=_DISK
+    )
+    (folder / PAGE).write_text(page, encoding="utf-8")
     (folder / MODULE).write_text(module(), encoding="utf-8")
 
 

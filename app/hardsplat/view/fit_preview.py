@@ -137,7 +137,7 @@ class FitPreview:
             self._fence.reset()
             self.frames += 1
             size = self._image.width, self._image.height
-            face.take(self._copy, *size)
+            face.take(self._copy, self._image.width, self._image.height)
             self._shown = Shown(region=size, render=size, scene=size)
             face.wake()
         width, height = shown.size

@@ -69,8 +69,6 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         dstAlphaBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
         colorWriteMask=0xF,
     )
-    blended: dict = dict(pAttachments=[blend] if owner.attachment else None)
-    blended["flags"] = _BLEND_RASTER_ORDER if owner.in_order else 0
     mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
     set_later = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
     states = {
@@ -79,7 +77,11 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         **_state("Viewport", viewportCount=1, scissorCount=1),
         **_state("Rasterization", polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0),
         **_state("Multisample", rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT),
-        **_state("ColorBlend", **blended),
+        **_state(
+            "ColorBlend",
+            pAttachments=[blend] if owner.attachment else None,
+            flags=_BLEND_RASTER_ORDER if owner.in_order else 0,
+        ),
         **_state("Dynamic", pDynamicStates=set_later),
     }
     if test := owner.depth:

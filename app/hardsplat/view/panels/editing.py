@@ -36,8 +36,8 @@ def _selection(i: EditInputs) -> None:
     editor = i.editor
     widgets.heading("Selection")
     two = len(editor.marks) >= 2
-    shapes = "Box A B", "Sphere A B"
-    pressed = widgets.buttons(*shapes, disabled=shapes * (not two))
+    none = ["Box A B", "Sphere A B"] * (not two)
+    pressed = widgets.buttons("Box A B", "Sphere A B", disabled=none)
     _press(i, pressed, {"Box A B": i.box, "Sphere A B": i.sphere})
     if not two:
         widgets.faint("A box or a sphere takes two marks.")
