@@ -3,7 +3,6 @@
 import base64
 import io
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,8 +11,8 @@ import pytest
 from PIL import Image
 
 from tests.helpers import needs
+from tests.helpers.devtools import chromium
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _CHECK = """<script>addEventListener("load", () => {
   const broken = [...document.images].filter(i => !i.complete || !i.naturalWidth).length;
   const wide = document.documentElement.scrollWidth > innerWidth;
@@ -25,8 +24,7 @@ _CHECK = """<script>addEventListener("load", () => {
 def open_page(page: Path, folder: Path, script="", size=(1100, 1400)) -> tuple[str, Image.Image]:
     """(its DOM after all scripts, a screenshot). script: run within the page once it is loaded.
     Fails on anything that the browser complains about; skips without one."""
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
+    if (found := chromium()) is None:
         pytest.skip(needs.lacking("no Chromium"))
     copy = folder / f"{page.stem}_checked.html"
     copy.write_text(page.read_text().replace("</body>", _CHECK % script))

@@ -11,20 +11,22 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS = (
     "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader "
     "--hide-scrollbars --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync --disable-quic --disable-dev-shm-usage "
     "--remote-debugging-pipe"
 ).split()
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SIZE = 320, 240  # px of a page
 
 
 def chromium() -> str | None:
     """The browser's executable, where this machine has one."""
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
+    return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Browser:
@@ -202,3 +204,8 @@ class Browser:
                 self.complaints.append(params["entry"]["text"])
             case "Network.requestWillBeSent":
                 self.requests.append(params["request"]["url"][:80])
+
+
+def shot(browser: Browser) -> np.ndarray:
+    """(H, W, 3) of what it shows, 0 to 1."""
+    return np.asarray(browser.screenshot()) / 255

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import needs
-from tests.helpers.browser import NAMES
+from tests.helpers.devtools import NAMES
 
 LIBRARY = "libvk_swiftshader.so"
 

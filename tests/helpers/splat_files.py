@@ -28,6 +28,14 @@ def rotations(quats) -> np.ndarray:
     return Rotation.from_quat(np.asarray(quats, np.float64), scalar_first=True).as_matrix()
 
 
+def leaf_of(meta: dict) -> dict:
+    """The first leaf of a tree of levels."""
+    node = meta["tree"]
+    while "children" in node:
+        node = node["children"][0]
+    return node
+
+
 def differences(a: Gaussians, b: Gaussians) -> dict[str, float]:
     """The largest between each splat of `a` and the nearest of `b`, of which there must be as
     many. shape: of covariances, relative to their size, which 99 in 100 splats stay below.

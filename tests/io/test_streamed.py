@@ -20,7 +20,7 @@ from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page.choose import covers, merged
 from hardsplat.page.export import PAGE
 from hardsplat.results.model import find_model
-from tests.helpers.splat_files import covariances, differences, some_splats
+from tests.helpers.splat_files import covariances, differences, leaf_of, some_splats
 from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
 from tests.helpers.tables import refusal
 
@@ -224,13 +224,6 @@ def changed(folder, change):
     message = refusal(load_splats, path)
     assert message.startswith(f"{path}: ") and len(message) < 400
     return message
-
-
-def leaf_of(meta):
-    node = meta["tree"]
-    while "children" in node:
-        node = node["children"][0]
-    return node
 
 
 def leaf(**values):

@@ -24,8 +24,7 @@ from hardsplat.page import choose, export, pack
 from hardsplat.page.export import PageScene, write_page
 from hardsplat.page.unpack import unpack
 from hardsplat.raster.renderer import Renderer
-from tests.helpers import needs
-from tests.helpers.devtools import Browser, chromium
+from tests.helpers.devtools import SIZE, Browser, shot
 from tests.helpers.splat_files import covariances
 from tests.helpers.tables import argv, rows
 from tests.oracle import psnr, splat
@@ -33,7 +32,6 @@ from tests.oracle.render import ALPHA_MAX
 
 FOLDER = Path(export.__file__).parent / "web"
 STATE = "document.querySelector('.hs')?.dataset.state"
-SIZE = (320, 240)
 
 
 def splats(n=400, degree=1, seed=0, spread=1.0) -> Gaussians:
@@ -210,20 +208,8 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, error_of, words, messag
     assert message in error_of("export", words) and not list(tmp_path.glob("*.html*"))
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not chromium():
-        pytest.skip(needs.lacking("no Chromium"))
-    with Browser(tmp_path_factory.mktemp("browser"), SIZE) as opened:
-        yield opened
-
-
 def ready(browser: Browser) -> None:
     browser.wait(f"{STATE} == 'ready'")
-
-
-def shot(browser: Browser) -> np.ndarray:
-    return np.asarray(browser.screenshot()) / 255
 
 
 @pytest.mark.parametrize("degree, antialiased", [(0, False), (1, True), (2, False), (3, False)])

@@ -20,11 +20,10 @@ from hardsplat.page.export import PageScene, source, view_header, write_page, wr
 from hardsplat.raster.renderer import Renderer
 from hardsplat.render.streaming import Sight, choose_levels
 from tests.helpers import needs
-from tests.helpers.devtools import Browser, chromium
-from tests.helpers.splat_files import some_splats
+from tests.helpers.devtools import SIZE, shot
+from tests.helpers.splat_files import leaf_of, some_splats
 from tests.oracle import psnr
 
-SIZE = (320, 240)
 ROOT = "document.querySelector('.hs')?.dataset"
 
 
@@ -74,18 +73,6 @@ def site(tmp_path_factory, folder):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield root, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not chromium():
-        pytest.skip(needs.lacking("no Chromium"))
-    with Browser(tmp_path_factory.mktemp("browser"), SIZE) as opened:
-        yield opened
-
-
-def shot(browser: Browser) -> np.ndarray:
-    return np.asarray(browser.screenshot()) / 255
 
 
 def open_at(browser, address, fragment) -> None:
@@ -148,13 +135,6 @@ HOSTILE = {  # what is wrong with lod-meta.json -> what the page shows
     "count": (lambda meta: leaf_of(meta)["lods"]["0"].update(count=1e300), "a run of splats"),
     "bounds": (lambda meta: leaf_of(meta)["bound"].update(min=[1e9, 0, 0]), "bounds of a leaf"),
 }
-
-
-def leaf_of(meta: dict) -> dict:
-    node = meta["tree"]
-    while "children" in node:
-        node = node["children"][0]
-    return node
 
 
 def test_hostile_trees_are_refused(browser, site, folder):
