@@ -69,3 +69,14 @@ def test_a_child_that_is_killed_after_it_was_asked_to_end_was_interrupted(child,
         workers.stop_children()
         started.kill()
         assert ended.result(30) == 130
+
+
+def test_a_child_shows_its_progress_alone(monkeypatch, tmp_path, capfd):
+    """Everything is in its log; a sweep has a line of its own for each run."""
+    said = "note: a\\ncourt: 9 %, 4 of 44, 00:20, 03:19 to go, 20.2 dB\\nresult: b"
+    popen, code = workers.subprocess.Popen, f'print("{said}")'
+    start = lambda command, **how: popen([sys.executable, "-c", code], **how)
+    monkeypatch.setattr(workers.subprocess, "Popen", start)
+    assert workers.run_child(MODULE, tmp_path, None, show=True) == 0
+    assert capfd.readouterr().err == "court: 9 %, 4 of 44, 00:20, 03:19 to go, 20.2 dB\n"
+    assert "note: a" in (tmp_path / "log.txt").read_text()

@@ -24,6 +24,7 @@ from typing import Any
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.progress import is_line
 
 _running: set[subprocess.Popen] = set()
 _own = threading.local()  # `device` of a thread that is a worker
@@ -36,13 +37,13 @@ def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
     """Runs `python -m module FOLDER` to its end, and returns the exit code; 130 where it was asked
     to end before.
 
-    device: by default that of the worker that this runs on, or of HARDSPLAT_DEVICE. show: what it
-    prints appears on stderr too, besides FOLDER/log.txt.
+    device: by default that of the worker that this runs on, or of HARDSPLAT_DEVICE. What it prints
+    is in FOLDER/log.txt. show: its progress appears on stderr too.
     """
     device = device or getattr(_own, "device", None)
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", module, str(folder), *([] if show else ["--quiet"])]
-    code, asked = None, False
+    code, asked, rest = None, False, ""
     text = codecs.getincrementaldecoder("utf-8")("replace").decode
     # Output goes to a file, not a pipe, which would break with us; a session of its own: the
     # terminal's Ctrl-C reaches the child through us, once.
@@ -62,7 +63,8 @@ def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
                 with suppress(subprocess.TimeoutExpired):
                     code = child.wait(_GLANCE)
                 if show:
-                    sys.stderr.write(text(printed.read()))
+                    *lines, rest = (rest + text(printed.read())).split("\n")
+                    sys.stderr.writelines(f"{line}\n" for line in filter(is_line, lines))
                     sys.stderr.flush()
         finally:
             _running.discard(child)

@@ -91,8 +91,8 @@ def difference(record: dict, job: SweepJob) -> str:
 def make(
     todo: Todo, devices: Sequence[str] = (), scheduler: str | None = None, show: bool = False
 ) -> Iterator[tuple[SweepJob, dict]]:
-    """Makes runs, and yields each with its record as it ends, see `on_workers`. show: what the runs
-    of one device print appears on stderr too, besides log.txt."""
+    """Makes runs, and yields each with its record as it ends, see `on_workers`. show: the
+    progress of the runs of one device appears on stderr too, besides log.txt."""
     tasks = [(folder, job, show and not scheduler and len(devices) < 2) for folder, job in todo]
     for number, outcome in on_workers(_run, tasks, devices or [None], scheduler):
         job = todo[number][1]
