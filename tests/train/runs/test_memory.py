@@ -49,7 +49,7 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
     assert out.count("10 MiB are left: step 25 is saved") == 1
     assert out.count("other programs take the memory of") == 3
     grown = metrics["curve"]["splats"]
-    assert out.count(f"growth stops at {grown[2]} splats: other programs take") == 1
+    assert out.count(f"growth stops at {grown[2]:,} splats: other programs take") == 1
     assert grown[0] < grown[2] == metrics["splats"]
 
 

@@ -123,7 +123,7 @@ def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd)
     few, many = (job_of(device, config, views, splats=n) for n in (most + 1, 3 * most))
     assert few.packed and not few.out_of_core and many.packed and many.out_of_core
     first, second = few.decisions[-1].note, many.decisions[-1].note
-    assert first.startswith(f"{most + 1} splats are planned, {device.name} holds {most}: ")
+    assert first.startswith(f"{most + 1:,} splats are planned, {device.name} holds {most:,}: ")
     assert "(--packed)" in first and "go to the host's memory" in second
     packed = job_of(device, config.changed(packed=True), views, splats=3 * most)
     assert packed.out_of_core and packed.config.adam.visible_adam
