@@ -14,7 +14,7 @@ from hardsplat.io.scenes.masks import read_mask
 
 # COLMAP's peak_threshold of 0.02 / 3; OpenCV divides by the three layers of an octave itself
 _CONTRAST = 0.02
-_SMALL = 240  # px of the longer side, below which photographs are enlarged: they have few features
+_SMALL = 480  # px of the longer side, below which photographs are enlarged: they have few features
 _BELOW = 5 / 6  # share of a panorama's height, below which the photographer may be
 _EDGE = 3  # px around what a mask or transparency leaves out, where features are those of the edge
 
