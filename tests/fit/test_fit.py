@@ -236,6 +236,17 @@ def test_steps_are_those_of_the_oracle(device):
     session.destroy()
 
 
+def test_a_measurement_needs_no_batch(device):
+    """Memory that no batch has written says nothing of the camera."""
+    photo, blobs = photograph(24, 18), random_blobs(8, 20, 24, 18)
+    session = FitSession(device, FitConfig(background="white"), photo, len(blobs))
+    session.set(blobs)
+    frame = fit2d.draw(**inputs_of(blobs), width=24, height=18, background=(1, 1, 1))
+    mse = np.mean((np.clip(frame.image, 0, 1) - photo / 255) ** 2)
+    assert session.measure()[0] == pytest.approx(-10 * np.log10(mse), abs=1e-3)
+    session.destroy()
+
+
 def test_densification():
     rng = np.random.default_rng(0)
     photo = photograph(40, 30) / 255

@@ -102,6 +102,7 @@ class StepRunner:
             for name in ("schedule", history):
                 ring = Buffer(device, HISTORY * contract.itemsize(name), name, host=True)
                 self.buffers[name] = self._owned.add(ring)
+                ring.fill(0)  # a step that is drawn outside of a batch reads it too
             self._slots = [InFlight(device) for _ in range(2)]
             self._owned.add_all(slot.fence for slot in self._slots)
         except BaseException:
