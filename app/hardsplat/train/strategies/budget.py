@@ -6,8 +6,8 @@ Deng et al. 2025, "Improving Densification in 3D Gaussian Splatting for High-Fid
 
 Every `score_every` steps two more backward draws of the step's view find the scores of each splat.
 One is the absolute gradients of its mean by single pixels, which do not cancel where pixels pull in
-different directions. The others are T alpha of its pixels, weighted by the strength of edges in the
-photograph and by the error. Between refinements a share of these statistics stays, so that a splat
+different directions. The others are T alpha of its pixels, as it is and weighted by the strength of
+edges in the photograph. Between refinements a share of these statistics stays, so that a splat
 is scored by more views than were drawn since the last one. Ordinary steps keep no statistics.
 
 At a refinement, splats whose mean absolute gradient is large enough are candidates; as many of them
