@@ -90,6 +90,13 @@ def device(module_device, request):
     forget_pipelines(module_device, module_device.before)
 
 
+@pytest.fixture(autouse=True)
+def memory_is_given_back():
+    """Not only when a file ends: some tests take hundreds of MB each."""
+    yield
+    trim()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left():
     """Devices and threads of Python that a file of tests began have ended with it."""

@@ -9,7 +9,7 @@ from hardsplat.cli import main
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from tests.helpers.drivers import only_swiftshader
-from tests.helpers.leaks import forget_pipelines, left_for_good
+from tests.helpers.leaks import forget_pipelines, left_for_good, trim
 from tests.helpers.offered import Item
 from tests.helpers.sweeping import in_this_process
 from tests.usage.cases import CLEARED, STEPS
@@ -99,6 +99,7 @@ class Starter:
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise AssertionError(line) from error
         forget_pipelines(self.device, self.device.before)
+        trim()
         out, err = self._capfd.readouterr()
         self.said = out + err
         assert "Traceback" not in self.said and "Warning:" not in err, (line, self.said)
