@@ -17,6 +17,8 @@ from tests.helpers import heic
 from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
 
 W, H = 24, 16
+# libraries of images print what they find, hundreds of lines
+pytestmark = pytest.mark.usefixtures("capfd")
 
 
 def survives_bytes(read, path, whole: bytes, rounds: int, seed: int = 0) -> None:
