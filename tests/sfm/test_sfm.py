@@ -266,6 +266,19 @@ def test_a_video_becomes_a_scene(tmp_path, capsys):
     assert len(load_scene(scene).views) >= 11, said
 
 
+@needs_pycolmap
+def test_photographs_beside_frames_are_not_replaced(tmp_path, monkeypatch):
+    scene, film = tmp_path / "walk", tmp_path / "walk.mp4"
+    (scene / "images").mkdir(parents=True)
+    for path in (film, scene / "images/frame_00001.jpg", scene / "images/mine.jpg"):
+        path.touch()
+    State(scene / "sfm").put(frames=["walk.mp4", 0, 150, False])
+    monkeypatch.setattr("hardsplat.sfm.run.extract_frames", lambda *given: 1)
+    with pytest.raises(UserError, match="has photographs that are not of walk.mp4"):
+        sfm(SfmConfig(data=film, quiet=True))
+    assert (scene / "images/mine.jpg").exists()
+
+
 def unlike(job, name: str):
     """Adds an image whose features match no others."""
     import pycolmap
@@ -321,6 +334,19 @@ def test_pairs_that_match_nowhere_are_compared_once(unmatched):
     unlike(job, "4.jpg")
     job.compare(pairs_of(job))
     assert said[0] == ("begin", "matches", 10, 6)
+
+
+@needs_pycolmap
+def test_a_frame_that_is_added_later_is_matched_with_its_neighbours(unmatched, monkeypatch):
+    from hardsplat.sfm.colmap import matching
+
+    job, alike = unmatched[0], SimpleNamespace(all_pairs=list)
+    unlike(job, "15")
+    monkeypatch.setattr(matching, "OVERLAP", 1)
+    monkeypatch.setattr(matching, "_vocabulary", lambda *given: "none")
+    monkeypatch.setattr(matching.pycolmap, "VocabTreePairGenerator", lambda *given: alike)
+    # 1, 15, 2, 3, a b.jpg
+    assert matching.choose("sequential", job.path, 2) == {(1, 4), (2, 4), (2, 3), (0, 3)}
 
 
 @needs_pycolmap

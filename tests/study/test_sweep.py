@@ -14,6 +14,7 @@ from hardsplat.study import plots
 from hardsplat.study.sweep import one_run, runs
 from hardsplat.study.sweep.page import PLOTS, quality_time
 from hardsplat.study.sweep.plan import Arm, plan, read_plan
+from hardsplat.study.sweep.sweep import sweep
 from hardsplat.study.sweep.tables import Point
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
@@ -228,6 +229,12 @@ BAD_PLANS = {
     A + "[presets.b]\nseed = [1, 'x']": "presets.b.seed: expected a whole number",
     A + "[presets.b]\nseed = []": "there is nothing to train",
     A + "[presets.b]\n[presets.c]": "b on a and c on a are one run",
+    A + "[presets.b]\nscenes = 'a'": "presets.b: config is a name or a file, and scenes are a list",
+    A + "[presets.b]\nconfig = 3": "presets.b: config is a name or a file, and scenes are a list",
+    A + "[presets.b]\nscenes = [['a']]": "presets.b: there is no scene ['a']",
+    A + "[presets.'b/c']": "presets.'b/c': files are named so",
+    "device = 1\n" + A + "[presets.b]": "device: not here, since it is the command's",
+    "data_dir = 'a'\n" + A + "[presets.b]": "data_dir: not here, since it is a scene's",
 }
 
 
@@ -243,6 +250,26 @@ def test_bad_plans(tmp_path, text, words):
 def test_plans_of_the_documents_hold_settings_that_go_together(path):
     jobs = plan(read_plan(path, Arm(None, {}, {})))
     assert len({job.name for job in jobs}) == len(jobs) > 3
+
+
+def test_what_children_save_is_in_the_tables_of_an_interrupted_sweep(scene, tmp_path, monkeypatch):
+    """Ctrl-C may come while the line of a run that ended is written, and others are made."""
+
+    def workers(work, tasks, *given):
+        try:
+            yield 0, runs.new(tasks[0][1]) | {"status": "failed", "error": "x"}
+        finally:
+            tasks[1][0].mkdir()
+            runs.write(tasks[1][0], runs.new(tasks[1][1]) | {"status": "interrupted"})
+
+    def interrupted(record):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "on_workers", workers)
+    monkeypatch.setattr("hardsplat.study.sweep.sweep.line", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sweep([Arm(None, few(scene), {"seed": [1, 2]})], tmp_path)
+    assert "- seed=1: failed: x\n- seed=2: interrupted" in (tmp_path / "sweep.md").read_text()
 
 
 def test_two_devices_of_this_machine(scene, tmp_path, capsys):

@@ -25,7 +25,7 @@ from hardsplat.sfm.job.photographs import (
     listed,
 )
 from hardsplat.sfm.job.state import State, digests, fingerprint
-from hardsplat.sfm.job.video import extract_frames, says_panorama
+from hardsplat.sfm.job.video import FRAME, extract_frames, says_panorama
 from hardsplat.sfm.process import StageProgress, require_pycolmap, work
 
 REPORT = "report.json"
@@ -133,7 +133,10 @@ def _take_frames(
     key = [video.name, changed_at(video), config.num_frames, panorama]
     if images.is_dir() and taken == key:
         return
-    if images.is_dir() and listed(images) and not taken and not config.overwrite:
+    others = listed(images) if images.is_dir() else []
+    if taken:
+        others = [name for name in others if not FRAME.fullmatch(name)]
+    if others and not config.overwrite:
         what = "name another scene with --out SCENE, or add --overwrite to replace them"
         raise UserError(f"{images}: has photographs that are not of {video.name}; {what}")
     progress.begin("frames", 1)

@@ -53,13 +53,16 @@ def choose(method: str, path: Path, threads: int) -> set[tuple[int, int]]:
         count = database.num_images()
         if method == "exhaustive" or database.num_keypoints() < PROBES:  # too few for words
             return set(combinations(range(count), 2))
+        names = names_in(database)
+        order = sorted(range(count), key=names.__getitem__)  # some may have been added later
         near = range(1, OVERLAP + 1) if method == "sequential" else ()
         how = dict(vocab_tree_path=_vocabulary(database, path, threads), num_threads=threads)
         options = pycolmap.VocabTreePairingOptions(how | dict(num_images=SIMILAR + len(near)))
         options.max_num_features = PROBES
         alike = pycolmap.VocabTreePairGenerator(options, database).all_pairs()
     found = {(min(pair) - 1, max(pair) - 1) for pair in alike}
-    return found | {(i, i + step) for step in near for i in range(count - step)}
+    both = (pair for step in near for pair in zip(order, order[step:]))
+    return found | {(min(pair), max(pair)) for pair in both}
 
 
 def _vocabulary(database: pycolmap.Database, path: Path, threads: int) -> Path:

@@ -27,6 +27,7 @@ _PANORAMA = (  # Photo Sphere XMP, which other programs read as well
     b'xmlns:GPano="http://ns.google.com/photos/1.0/panorama/" '
     b'GPano:ProjectionType="equirectangular"/></rdf:RDF></x:xmpmeta>'
 )
+FRAME = re.compile(r"frame_\d{5}\.jpg")
 _JPEG = dict(format="JPEG", quality=96, subsampling=0)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,7 @@ AXES = [
     if name not in ("data_dir", *NOT_ITS_OWN) and (f.metadata["choices"] or kind(f) in (int, float))
 ]
 _NAME = 80  # characters of a folder's name that speak of its settings
+_PLAIN = re.compile(r"[\w .-]+")  # of which files can be named
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,17 @@ def read_plan(path: Path, arm: Arm) -> list[Arm]:
     found = parsed(path)
     scenes, presets = (_tables(path, found.pop(kind, {}), kind) for kind in ("scenes", "presets"))
     shared, arms = _values(f"{path}: ", found), []
-    settings = {name: _values(f"{path}: scenes.{name}.", own) for name, own in scenes.items()}
+    settings = {n: _values(f"{path}: scenes.{n}.", own, True) for n, own in scenes.items()}
     if nowhere := next((name for name, own in settings.items() if "data_dir" not in own), None):
         raise UserError(f"{path}: scenes.{nowhere}: data_dir, its folder, is missing")
     for preset, own in presets.items():
         config, chosen = own.pop("config", None), own.pop("scenes", list(scenes))
         values = _values(f"{path}: presets.{preset}.", own)
+        if not isinstance(config, str | None) or not isinstance(chosen, list):
+            what = "config is a name or a file, and scenes are a list"
+            raise UserError(f"{path}: presets.{preset}: {what}")
         for scene in chosen:
-            if scene not in scenes:
+            if scene not in list(scenes):  # it may be anything
                 raise UserError(f"{path}: presets.{preset}: there is no scene {scene}")
             whole = {**shared, **settings[scene], **values, **arm.common, **arm.axes}
             axes = {n: v for n, v in whole.items() if n in AXES and isinstance(v, list)}
@@ -91,15 +96,21 @@ def _tables(path: Path, found: Any, kind: str) -> dict[str, dict[str, Any]]:
     tables = found if isinstance(found, dict) else {}
     if not tables or not all(isinstance(each, dict) for each in tables.values()):
         raise UserError(f"{path}: a plan has {kind}, each as [{kind}.NAME]")
+    if odd := next((name for name in tables if not _PLAIN.fullmatch(name)), None):
+        what = "files are named so: letters, digits, spaces, '.', '-' and '_' alone"
+        raise UserError(f"{path}: {kind}.{odd!r}: {what}")
     return tables
 
 
-def _values(where: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _values(where: str, values: Mapping[str, Any], of_scene: bool = False) -> dict[str, Any]:
     """Settings of a plan, checked; of axes lists where they have several values."""
     out: dict[str, Any] = {}
     for name, value in values.items():
         if name not in FIELDS:
             raise UserError(f"{where}{name}: there is no such setting{nearest(name, NAMES)}")
+        if name in NOT_ITS_OWN or (name == "data_dir" and not of_scene):
+            whose = "a scene's" if name == "data_dir" else "the command's, not a run's"
+            raise UserError(f"{where}{name}: not here, since it is {whose}")
         several = value if name in AXES and isinstance(value, list) else [value]
         each = [checked(name, one, where + name, FIELDS) for one in several]
         out[name] = each if len(each) != 1 else each[0]

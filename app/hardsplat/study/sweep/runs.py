@@ -17,7 +17,7 @@ import json
 import re
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
@@ -90,7 +90,7 @@ def difference(record: dict, job: SweepJob) -> str:
 
 def make(
     todo: Todo, devices: Sequence[str] = (), scheduler: str | None = None, show: bool = False
-) -> Iterator[tuple[SweepJob, dict]]:
+) -> Generator[tuple[SweepJob, dict], None, None]:
     """Makes runs, and yields each with its record as it ends, see `on_workers`. show: the
     progress of the runs of one device appears on stderr too, besides log.txt."""
     tasks = [(folder, job, show and not scheduler and len(devices) < 2) for folder, job in todo]

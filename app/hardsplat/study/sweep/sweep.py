@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,8 @@ def sweep(
 
     about = provenance("minutes")
     try:
-        with _terminable():
-            made = runs.make(todo, devices, scheduler, not quiet)
+        # closed before the records are read: children save then
+        with _terminable(), closing(runs.make(todo, devices, scheduler, not quiet)) as made:
             for n, (job, record) in enumerate(made if todo else (), 1):
                 records[job.id] = record
                 print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
