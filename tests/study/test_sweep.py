@@ -288,6 +288,7 @@ BAD_FLAGS = [
     ("--config nothing", ["no preset 'nothing'"]),
     ("--formats unorm8", ["unknown flag '--formats'; did you mean '--format'?"]),
     ("--resume", ["unknown flag '--resume'"]),
+    ("--scheduler tcp://a:1 --device 0 1", ["--device 0 1: each worker of --scheduler has its"]),
 ]
 
 

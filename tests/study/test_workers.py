@@ -58,6 +58,20 @@ def test_children_end_when_no_one_waits_for_them(child, tmp_path, name):
     assert time.monotonic() - began < 30 and not workers._running
 
 
+def test_children_end_where_ctrl_c_comes_before_all_tasks_are_given(child, tmp_path):
+    """Else the command would do all of them."""
+
+    def tasks():
+        yield from folders(tmp_path, "long")
+        while not workers._running:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        next(workers.on_workers(work, tasks(), ["0"], None))
+    assert not workers._running
+
+
 def test_a_child_that_is_killed_after_it_was_asked_to_end_was_interrupted(child, tmp_path):
     """So that what it has saved is not made again."""
     ((folder,),) = folders(tmp_path, "long")

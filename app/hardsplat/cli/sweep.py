@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import add_axis, add_groups, add_setting, settings, values_of
 from hardsplat.cli.train import require_scene
 from hardsplat.settings.presets import load_config
@@ -37,6 +38,9 @@ def _add(group, name):
 def handle(flags):
     preset, scene = flags.pop("config", None), Path(flags.pop("scene"))
     devices, scheduler = flags.pop("device", []), flags.pop("scheduler", None)
+    if scheduler and isinstance(devices, list) and devices:  # not of HARDSPLAT_DEVICE
+        what = "each worker of --scheduler has its own; leave it out"
+        raise UserError(f"--device {' '.join(devices)}: {what}")
     quiet, result_dir = flags.pop("quiet", False), flags.pop("result_dir", None)
     planned = scene.suffix == ".toml"
     values = {name: values_of(name, flags.pop(name)) for name in AXES if name in flags}

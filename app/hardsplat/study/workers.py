@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -140,8 +140,10 @@ def on_workers(
     threads = ThreadPoolExecutor(
         len(devices), initializer=lambda: setattr(_own, "device", free.get())
     )
-    futures = {threads.submit(work, *task): number for number, task in enumerate(tasks)}
+    futures: dict[Future, int] = {}
     try:
+        for number, task in enumerate(tasks):
+            futures[threads.submit(work, *task)] = number
         for future in as_completed(futures):
             yield futures[future], _outcome(future)
     except BaseException:  # Ctrl-C, or whoever asks has enough
