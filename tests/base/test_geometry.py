@@ -36,6 +36,12 @@ def test_a_lone_point():
     assert (Gaussians.from_points(np.ones((1, 3)), np.zeros((1, 3)), 0).scales == 1).all()
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_points_that_are_none(bad):
+    with pytest.raises(ValueError, match="holds NaN or infinite numbers"):
+        Gaussians.from_points(np.full((9, 3), bad), np.zeros((9, 3)), 0)
+
+
 def test_quaternions():
     """Also of turns by half a circle, where three components or w are 0."""
     turns = np.concatenate([np.pi * np.eye(3), np.zeros((1, 3)), [[np.pi - 1e-9, 0, 0]]])

@@ -4,11 +4,14 @@ hostile folders."""
 import copy
 import itertools
 import json
+import multiprocessing
+import os
 import shutil
 
 import numpy as np
 import pytest
 
+from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.export import levels as module
 from hardsplat.export.levels import CellTree, write_levels
@@ -164,9 +167,14 @@ def test_memory_does_not_grow_with_the_scene(tmp_path, monkeypatch):
     assert made.counts == [20_000] and most[0] <= 8000
 
 
-def test_processes_write_the_same(written, splats, tmp_path, monkeypatch):
+@pytest.fixture
+def many(monkeypatch):
+    """Processes write levels, also of few splats."""
     monkeypatch.setattr(module, "_MANY", 0)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+
+
+def test_processes_write_the_same(written, splats, tmp_path, many):
     stream = in_memory(splats, antialiased=True)
     write_levels(stream, tmp_path, tmp_path, leaf=700, chunk=1500, coarsest=400, quiet=True)
     theirs, ours = (
@@ -174,6 +182,15 @@ def test_processes_write_the_same(written, splats, tmp_path, monkeypatch):
         for root in (written, tmp_path)
     )
     assert theirs == ours
+
+
+def test_a_process_that_is_killed(many):
+    with (
+        pytest.raises(UserError, match="one of 2 processes was killed"),
+        module._workers(1) as (pool, _),
+    ):
+        pool.submit(os._exit, 1).result()
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("kind", ["same place", "one splat", "NaN"])

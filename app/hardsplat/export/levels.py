@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hardsplat.base.errors import UserError
 from hardsplat.base.parallel import THREADS
 from hardsplat.base.progress import Bar
 from hardsplat.io.formats import streamed_sog
@@ -73,6 +74,7 @@ LEAST, MOST = 1 << 12, 1 << 16  # splats of a leaf
 _SAMPLE = 1 << 20  # splats that the cells follow from
 _MANY = 4_000_000  # splats from which processes are worth their start
 _PROCESSES = 16  # of 0.23 GB each
+_IDLE = 60  # s after which a process ends that gets nothing to do: its parent was killed
 _KEPT = 0.3  # of the splats of a level, as they are in the one before: best on bonsai
 _BLUR = 0.05  # error of a merge of splats of one colour
 
@@ -250,19 +252,23 @@ def _digits(x: float, up: bool) -> float:
 @contextmanager
 def _workers(splats: int) -> Iterator[tuple[Executor, int]]:
     """What merges and writes so many splats, and how many it does at once: threads, or processes
-    where there is enough to do, since threads wait for one another in Python itself."""
+    where there is enough to do, since threads wait for one another in Python itself. Raises
+    UserError where a process is killed."""
     cores = os.cpu_count() or 1
     if splats < _MANY or cores == 1:
         with ThreadPoolExecutor(THREADS) as threads:
             yield threads, THREADS
         return
-    from loky import ProcessPoolExecutor
+    from loky import BrokenProcessPool, ProcessPoolExecutor
 
     number = min(_PROCESSES, cores)
     alone = {"OPENBLAS_NUM_THREADS": "1"}
-    pool = ProcessPoolExecutor(number, initializer=_leave_interrupts, env=alone)
+    pool = ProcessPoolExecutor(number, timeout=_IDLE, initializer=_leave_interrupts, env=alone)
     try:
         yield pool, number
+    except BrokenProcessPool:
+        what = f"one of {number} processes was killed, as the system does where memory is short"
+        raise UserError(f"levels of detail: {what}; close other programs, and try again") from None
     finally:
         pool.shutdown(kill_workers=True)
 

@@ -176,6 +176,8 @@ class Gaussians:
         n = len(points)
         if n == 0:
             raise ValueError("the point cloud is empty: nothing to initialize splats from")
+        if not np.isfinite(points).all():
+            raise ValueError("the point cloud holds NaN or infinite numbers")
         squared = _squared_spacing(points)
         scale = np.sqrt(np.maximum(squared, 1e-7))
         sh = np.zeros((n, (sh_degree + 1) ** 2, 3), np.float32)

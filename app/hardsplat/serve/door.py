@@ -107,9 +107,10 @@ def check_message(raw: Any, elements: dict[str, Any]) -> None:
     try:
         message = _DECODER.decode(raw)
         if isinstance(message, GuiUpdateMessage):
-            if message.uuid not in elements or message.updates.keys() != {"value"}:
+            kind = elements.get(message.uuid)  # other threads take elements away
+            if kind is None or message.updates.keys() != {"value"}:
                 raise ValueError("no element of this page has such a value")
-            convert(message.updates["value"], elements[message.uuid])
+            convert(message.updates["value"], kind)
     except (MsgspecError, ValueError, RecursionError) as error:
         raise RefusedMessage(str(error)[:120]) from None
 

@@ -46,7 +46,7 @@ class Server(Watcher):
     @property
     def url(self) -> str | None:
         """What to type into a browser, while a run is shown."""
-        return self._open.door.url if self._open else None
+        return frames.door.url if (frames := self._open) else None
 
     @property
     def frames(self) -> int:

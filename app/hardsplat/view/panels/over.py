@@ -95,7 +95,6 @@ _FIXED = (
     | _FLOATING.NO_FOCUS_ON_APPEARING
 )
 _UNSCROLLED = _FLOATING.NO_SCROLLBAR | _FLOATING.NO_SCROLL_WITH_MOUSE
-pack = imgui.color_convert_float4_to_u32
 
 
 def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> float:
