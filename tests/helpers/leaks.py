@@ -53,7 +53,6 @@ def forget_pipelines(device, before: dict[str, int]) -> None:
             if pipeline.render_pass is not None:
                 device.destroy("RenderPass", pipeline.render_pass)
     device.pipelines.clear()
-    trim()
 
 
 def trim() -> None:

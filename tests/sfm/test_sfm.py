@@ -342,11 +342,13 @@ def test_a_frame_that_is_added_later_is_matched_with_its_neighbours(unmatched, m
 
     job, alike = unmatched[0], SimpleNamespace(all_pairs=list)
     unlike(job, "15")
+    (words := job.path.with_name("words")).touch()
     monkeypatch.setattr(matching, "OVERLAP", 1)
-    monkeypatch.setattr(matching, "_vocabulary", lambda *given: "none")
+    monkeypatch.setattr(matching, "_vocabulary", lambda *given: words)
     monkeypatch.setattr(matching.pycolmap, "VocabTreePairGenerator", lambda *given: alike)
     # 1, 15, 2, 3, a b.jpg
     assert matching.choose("sequential", job.path, 2) == {(1, 4), (2, 4), (2, 3), (0, 3)}
+    assert not words.exists()
 
 
 @needs_pycolmap

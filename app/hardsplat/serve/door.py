@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hmac
 import http
-import importlib.util
 import logging
 import math
 import secrets
@@ -265,12 +264,6 @@ def _one(headers: Any, name: str) -> str | None:
     return found[0] if len(found) == 1 else "" if found else None
 
 
-def check_installed() -> None:
-    """Raises UserError without viser."""
-    if importlib.util.find_spec("viser") is None:
-        raise UserError("--serve needs viser: pip install 'hardsplat[web]'")
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keeps viser from printing, which it does through rich."""
@@ -285,9 +278,7 @@ def quiet() -> Iterator[None]:
 
 
 def open_server(address: Address, label: str) -> tuple[Any, Door]:
-    """A viser server behind a door. Raises UserError without viser, and where the address cannot be
-    had."""
-    check_installed()
+    """A viser server behind a door. Raises UserError where the address cannot be had."""
     import viser
     import websockets.asyncio.server as served
     from websockets.datastructures import Headers

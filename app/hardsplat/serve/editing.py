@@ -16,7 +16,8 @@ from hardsplat.edit.editor import MARKS, Editor
 from hardsplat.gpu.probe import open_device
 from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.serve.door import address_of, check_installed
+from hardsplat.serve import check_installed
+from hardsplat.serve.door import address_of
 from hardsplat.serve.server import Frames
 from hardsplat.view.found import around, find
 from hardsplat.view.preview import cameras_of, look_of

@@ -10,7 +10,8 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.model.framing import scene_bounds
-from hardsplat.serve.door import address_of, check_installed
+from hardsplat.serve import check_installed
+from hardsplat.serve.door import address_of
 from hardsplat.serve.server import REFRESH, Frames
 from hardsplat.train import Running, Watcher
 from hardsplat.view.preview import cameras_of, degree_of, dots_of, look_of

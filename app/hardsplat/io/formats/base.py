@@ -9,7 +9,7 @@ import zipfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
@@ -169,11 +169,11 @@ def ahead(
 ) -> Iterator[T]:
     """work(piece) of every piece in order, which a pool, by default of threads, does at most `most`
     pieces ahead."""
-    with ThreadPoolExecutor(most) as threads:
-        waiting: deque[Future[T]] = deque()
+    waiting: deque[Future[T]] = deque()
+    with nullcontext(pool) if pool else ThreadPoolExecutor(most) as workers:
         try:
             for piece in pieces:
-                waiting.append((pool or threads).submit(work, piece))
+                waiting.append(workers.submit(work, piece))
                 if len(waiting) > most:
                     yield waiting.popleft().result()
             while waiting:

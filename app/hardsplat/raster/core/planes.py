@@ -27,7 +27,6 @@ class Storage:
 
     device: Device
     moments: MomentFormat | None = None
-
     out_of_core: bool = False
 
 

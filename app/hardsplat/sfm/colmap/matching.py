@@ -56,10 +56,12 @@ def choose(method: str, path: Path, threads: int) -> set[tuple[int, int]]:
         names = names_in(database)
         order = sorted(range(count), key=names.__getitem__)  # some may have been added later
         near = range(1, OVERLAP + 1) if method == "sequential" else ()
-        how = dict(vocab_tree_path=_vocabulary(database, path, threads), num_threads=threads)
+        vocabulary = _vocabulary(database, path, threads)
+        how = dict(vocab_tree_path=vocabulary, num_threads=threads)
         options = pycolmap.VocabTreePairingOptions(how | dict(num_images=SIMILAR + len(near)))
         options.max_num_features = PROBES
         alike = pycolmap.VocabTreePairGenerator(options, database).all_pairs()
+    vocabulary.unlink()
     found = {(min(pair) - 1, max(pair) - 1) for pair in alike}
     both = (pair for step in near for pair in zip(order, order[step:]))
     return found | {(min(pair), max(pair)) for pair in both}

@@ -66,10 +66,10 @@ def taken_of(image: Image.Image) -> Taken:
         own = exif.get_ifd(_EXIF)
         said = [exif.get(tag) for tag in _NAMES] + [own.get(tag) for tag in _OWN_NAMES]
         names = [str(name or "").strip("\0 ") for name in said]
-        mm, mm_35, zoom = (_number(own.get(tag), 0.0) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
+        mm, mm_35, zoom = (_positive(own.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
         # COLMAP takes the pixels of the sensor for those of a picture that was made smaller
-        shrunk = size[0] / (_number(own.get(_WIDTH), 0.0) or size[0])
-        per_mm = _number(own.get(_PER_UNIT), 0.0) / _UNIT_MM.get(own.get(_UNIT, 2), 25.4)
+        shrunk = size[0] / (_positive(own.get(_WIDTH)) or size[0])
+        per_mm = _positive(own.get(_PER_UNIT)) / _UNIT_MM.get(own.get(_UNIT, 2), 25.4)
     except Exception:
         return Taken(up=up or _TOP, level=bool(up), panorama=panorama)
     focal = mm_35 * math.hypot(*size) / _DIAGONAL_35MM or mm * per_mm * shrunk
@@ -97,13 +97,19 @@ def _angle(value, reference, signs: str, most: float) -> float:
     return (angle if letter == signs[0] else -angle) if right and angle <= most else math.nan
 
 
-def _number(value, otherwise: float = math.nan) -> float:
-    """A value as a finite number."""
+def _number(value) -> float:
+    """A value as a finite number; NaN where it is none."""
     try:
         number = float(value)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        return otherwise
-    return number if math.isfinite(number) else otherwise
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _positive(value) -> float:
+    """A value as a number above 0; 0 where it is none."""
+    number = _number(value)
+    return number if number > 0 else 0.0
 
 
 def _xmp(info: Mapping[Any, Any]) -> str:

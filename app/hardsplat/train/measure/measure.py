@@ -95,9 +95,9 @@ class Evaluator:
         sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(MOMENTS)
         sizes |= metric_bytes(width, height) | {_SEEN: contract.itemsize("counts")}
         # read once a view, so that a copy would take longer
+        self._run = build_all(device, (*METRIC_PASSES, *FITTED_PASSES))
         self._own = allocate_all(device, sizes, host=True)
         self._colored: Image | None = None  # made when it is asked for
-        self._run = build_all(device, (*METRIC_PASSES, *FITTED_PASSES))
         self._recorders: dict[str, Recorder] = {}
         self._begin()
 
