@@ -257,6 +257,22 @@ def test_lost_swapchains(seen, monkeypatch, function, name):
     assert told == [name]
 
 
+def test_ctrl_c_amid_a_frame(seen, monkeypatch):
+    """Which is queued, but not known to be in flight."""
+    seen.frames(1)
+    painter = seen.viewer.face.device
+    real = painter.proc("vkQueuePresentKHR")
+
+    def interrupted(*arguments):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(painter._procs, "vkQueuePresentKHR", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        seen.frames()
+    seen.viewer.close()
+
+
 @pytest.mark.parametrize("how", ["the window manager", "a key"])
 def test_closing(seen, how):
     seen.frames(1)

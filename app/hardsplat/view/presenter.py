@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 
 import numpy as np
 
-from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import Fence
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.owned import Owned
@@ -115,9 +114,9 @@ class Presenter:
         self._awake -= 1
 
     def destroy(self) -> None:
-        """After the frame in flight."""
-        with suppress(DeviceLost):
-            self.finish()
+        """After the frame in flight, which is not known where Ctrl-C cut it short."""
+        if self.device.handle is not None:
+            self.device.settle()
         self._parts.destroy()
         if self.apart and self.device.handle is not None:
             self.device.close()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -319,6 +318,5 @@ class Viewer:
             return
         self.closed = True
         self._photographs.close()
-        with suppress(DeviceLost):
-            self.device.wait_idle()  # a frame that Ctrl-C cut short is not known to be in flight
+        self.device.settle()  # a frame that Ctrl-C cut short is not known to be in flight
         self._parts.destroy()
