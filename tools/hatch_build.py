@@ -1,7 +1,6 @@
 """Hatchling's hook for the wheel: adds the shaders, their SPIR-V and the presets to the package. An
 editable install reads the checkout."""
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,11 +14,10 @@ class WheelHook(BuildHookInterface):
         if version == "editable":
             return
         self._spirv, root = tempfile.TemporaryDirectory(), Path(self.root)
-        # an isolated build may have its requirements on that path alone
-        given = filter(None, [os.environ.get("PYTHONPATH")])
-        path = os.pathsep.join([str(root / "app"), *given])
-        command = [sys.executable, "-m", "tools.catalog", self._spirv.name]
-        if subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": path}).returncode:
+        # not by PYTHONPATH: pip's isolated build takes away what an editable install names, too
+        run = f"import sys, runpy; sys.path.insert(0, {str(root / 'app')!r}); "
+        run += "runpy.run_module('tools.catalog', run_name='__main__')"
+        if subprocess.run([sys.executable, "-c", run, self._spirv.name], cwd=root).returncode:
             why = "for the reason above"
             raise SystemExit(f"hardsplat: the shaders of the wheel could not be compiled, {why}")
         folders = {
