@@ -1,34 +1,39 @@
 """What a run does beside its training: order, bounded memory, errors, and the clock of a command's
 parts."""
 
+import json
 import re
 import subprocess
 import sys
 import threading
 import time
+from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hardsplat.base import background as module
 from hardsplat.base.background import Background, outcome
-from hardsplat.base.clock import LONGEST_START, PhaseClock
+from hardsplat.base.clock import PhaseClock
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.views import View
 from hardsplat.train import run_training as train
 from tests.helpers.training import settings
 
 
-def test_tasks_of_a_line_keep_their_order_and_others_do_not_wait_for_them():
+def test_tasks_of_a_line_keep_their_order_and_others_do_not_wait_for_them(monkeypatch):
     background, done, gate = Background(), [], threading.Event()
     background.do("first", lambda: (gate.wait(10), done.append(1)), line="files")
     background.do("second", lambda: done.append(2), line="files")
     background.do("beside", lambda: done.append(3)).result(timeout=10)
     assert done == [3]
-    threading.Timer(0.2, gate.set).start()
+    ticks = count()
+    clock = lambda: (gate.set(), float(next(ticks)))[1]  # once it waits
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=clock))
     seconds = background.finish(quiet=True)
     assert done == [3, 1, 2]
-    assert seconds.keys() == {"first", "second"} and 0.1 < seconds["first"] < 10
+    assert seconds.keys() == {"first", "second"} and 1 <= seconds["first"] <= seconds["second"]
     background.close()
 
 
@@ -128,13 +133,18 @@ def test_the_process_began_before_its_first_line():
     this process then."""
     lines = "import time", "from hardsplat.base import clock", "now = time.perf_counter()"
 
-    def seconds(*before):
-        program = "; ".join([*lines[:2], *before, lines[2], "print(now - clock.process_began())"])
-        command = [sys.executable, "-c", program]
-        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    def began(longest: float) -> tuple[float, float]:
+        """When the process began, and its first line, on the clock that processes share."""
+        own = f"clock.LONGEST_START = {longest}", "print(clock.process_began(), now)"
+        command = [sys.executable, "-c", "; ".join([*lines, *own])]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return tuple(map(float, said.split()))
 
-    assert 0 < seconds() < LONGEST_START
-    assert -1 < seconds("clock.LONGEST_START = 0.0") < 0.01
+    before = time.perf_counter() - 0.02  # the system counts in hundredths
+    start, line = began(longest=1e9)
+    assert before <= start < line
+    start, line = began(longest=0.0)
+    assert line <= start
 
 
 # -- with a run
@@ -151,11 +161,11 @@ def test_a_run_reads_each_photograph_once(on_device, scene, tmp_path, monkeypatc
     seconds = metrics["seconds"]["parts"]
     assert set("load device setup training measuring files total".split()) <= set(seconds)
     assert np.isclose(sum(seconds.values()) - seconds["total"], seconds["total"])
-    assert abs(seconds["training"] - metrics["seconds"]["training"]) < 0.2
+    assert 0 < metrics["seconds"]["training"] <= seconds["training"] + seconds["compile"]
 
 
 def test_the_log_and_training_add_up_to_the_time_of_the_command(scene, tmp_path):
-    """But for the end of the process, which nothing of it can time, and phases below 0.05 s."""
+    """But for the end of the process, which nothing of it can time, and what is rounded off."""
     command = [sys.executable, "-m", "hardsplat", "train", str(scene), "--max-steps", "20"]
     command += ["--verbose", "--quiet", "--result-dir", str(tmp_path / "run")]
     begun = time.perf_counter()
@@ -163,11 +173,10 @@ def test_the_log_and_training_add_up_to_the_time_of_the_command(scene, tmp_path)
     wall, out = time.perf_counter() - begun, done.stdout + done.stderr
     (line,) = [line for line in out.splitlines() if "besides training: " in line]
     named = [float(n) for n in re.findall(r"([\d.]+) s", re.sub(r"\(.*?\)", "", line))]
-    whole, training = (
-        float(re.search(rf"([\d.]+) s {what}", out)[1]) for what in ("in all", "of training")
-    )
-    assert len(named) >= 5 and abs(sum(named) + training - whole) < 0.02 * wall + 0.4
-    assert whole <= wall + 0.1 and wall - whole < 0.02 * wall + 1.0
+    whole = float(re.search(r"([\d.]+) s in all", out)[1])
+    parts = json.loads((tmp_path / "run" / "metrics.json").read_text())["seconds"]["parts"]
+    assert len(named) >= 5 and abs(sum(named) + parts["training"] - whole) <= 0.05 * len(parts)
+    assert "imports" in line and whole <= wall + 0.1
 
 
 def test_a_damaged_held_out_photograph_is_said_soon(on_device, scene, tmp_path, monkeypatch):

@@ -1,9 +1,9 @@
 """Progress: a bar on a terminal, a line now and then elsewhere."""
 
 import io
-import time
+from itertools import pairwise
 
-import numpy as np
+from tqdm import TMonitor
 
 from hardsplat.base import progress
 from hardsplat.base.progress import Bar
@@ -37,19 +37,31 @@ def test_a_pipe_gets_whole_lines(monkeypatch):
 
 def test_lines_keep_their_distance(monkeypatch):
     """The fault: tqdm's own thread printed a line, and the next update another one."""
-    out, at = stream(monkeypatch, terminal=False), []
-    monkeypatch.setattr(progress, "SECONDS", 0.2)
-    monkeypatch.setattr(Bar, "monitor_interval", 0.05)
-    monkeypatch.setattr(Bar, "monitor", None)
-    out.write = lambda text: at.append(time.perf_counter())
+    out, now, at = stream(monkeypatch, terminal=False), [0.0], []
+    out.write = lambda text: at.append(now[0])
+
+    class Waits:
+        """What that thread waits with: a second passes, and every 23rd ends with an update."""
+
+        def wait(self, _seconds):
+            now[0] += 1
+            if now[0] % 23 == 0:
+                bar.update(50)
+
+        def is_set(self):
+            return now[0] >= 230
+
+        set = is_set
+
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    monkeypatch.setattr(Bar, "monitor_interval", 0)  # no thread beside this one
+    monkeypatch.setattr(TMonitor, "_test", {"time": lambda: now[0], "Event": Waits})
+    monkeypatch.setattr(TMonitor, "start", lambda self: None)
     with Bar(total=1000, desc="bonsai", disable=False) as bar:
-        for seconds in [0.23] * 6:
-            time.sleep(seconds)
-            bar.update(50)
-        before_the_end = len(at)
-        Bar.monitor and Bar.monitor.exit()
-    gaps = np.diff(at[:before_the_end])
-    assert len(gaps) and gaps.min() >= 0.1
+        TMonitor(Bar, 1).run()
+        before_the_end = at[:]
+    assert len(before_the_end) > 5
+    assert all(b - a >= progress.SECONDS for a, b in pairwise(before_the_end))
 
 
 def test_short_work_says_nothing_into_a_pipe(monkeypatch):
