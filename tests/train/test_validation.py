@@ -3,6 +3,7 @@
 import json
 from collections import namedtuple
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from hardsplat.train.api import _Callback
 from hardsplat.train.job import validation
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.job.validation import Look, has_settled, held_views, look, next_look
+from hardsplat.train.run.held_out import HeldOut
+from hardsplat.train.run.trainer import Trainer
 from tests.helpers.training import same_state, settings
 
 Shown = namedtuple("Shown", "psnr fitted_psnr")
@@ -204,6 +207,38 @@ def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypa
     path_of(tmp_path / "found", 40).unlink()
     train(settings(scene, tmp_path / "found", **RUN, resume=True))
     assert same_state(load(path_of(tmp_path / "found", 40)), ends["found"])
+
+
+def test_looks_measure_what_there_is_by_then(on_device, scene, tmp_path, monkeypatch, small):
+    """What they keep from one to the next holds no buffers of before: after growth, other lists,
+    another rasterizer and a new beginning they find what a new evaluator does."""
+    kept, choose, drawn = HeldOut._as_trained, Trainer._choose_rasterizer, []
+
+    def both(self, views, asked):
+        found, again = kept(self, views, asked), replace(asked, photos=None, pictures=False)
+        for a, b in zip(found, self._measures(views, again, as_trained=True), strict=True):
+            numbers = [(m.psnr, m.ssim, m.fitted_psnr, m.half_psnr) for m in (a, b)]
+            assert numbers[0] == numbers[1], (self.session.step, a.name)
+        drawn.append((self.session.drawing.rasterizer, self.session.raster.resources))
+        return found
+
+    def other(self, stop):
+        if self.session.step == 20:
+            self.session.switch_rasterizer("tiled")
+        if self.session.step == 24:
+            self.session.raster.least_pairs = 0
+            self.session.raster.reserve_pairs(1, 1, give_back=True)
+        choose(self, stop)
+
+    monkeypatch.setattr(HeldOut, "_as_trained", both)
+    monkeypatch.setattr(Trainer, "_choose_rasterizer", other)
+    monkeypatch.setattr(validation, "light_differs", lambda *gains: True)
+    changes = RUN | dict(exposure="auto", rasterizer="hardware", deterministic=False)
+    metrics = train(settings(scene, tmp_path / "run", **changes))
+    assert "exposures" in " ".join(metrics["decisions"])
+    others = [b is not a for (_, a), (_, b) in pairwise(drawn)]
+    assert [name for name, _ in drawn].index("tiled") > 2 and sum(others) == 4
+    assert others[-2] and drawn[-2][0] == "tiled"  # the same rasterizer
 
 
 def test_a_run_that_settles_is_finished(on_device, scene, tmp_path, monkeypatch, small, capfd):
