@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import averages
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.settings.train import TrainConfig
@@ -68,6 +69,31 @@ def test_a_resumed_run_ends_alike(device, scene, tmp_path):
     assert same_state(*ends) and "average_means" not in ends[0].buffers
     third.restore(loaded)  # its last steps are others
     assert not third.store.parameters.averaged
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_without_memory_for_averages_a_run_ends_as_its_last_step_leaves_it(
+    device, scene, monkeypatch, capsys, resumed
+):
+    config = settings(scene, **RUN)
+    session = open_session(device, config)
+    if resumed:
+        session.run(8)
+        session.average()
+        state, session = session.snapshot(), open_session(device, config)
+
+    def refuse(parameters, n):
+        raise OutOfMemory("12 MB do not fit")
+
+    monkeypatch.setattr("hardsplat.train.session.store.begin_averages", refuse)
+    if resumed:
+        session.restore(state)
+    sampled(session)
+    before = session.snapshot()
+    session.take_averages()
+    assert session.step == 20 and same_state(before, session.snapshot())
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("note: no averages over the last steps: 12 MB do not") == 1
 
 
 GROWTH = {"average_steps": 500, "max_steps": 2_000, "refine_stop_iter": 1_200}

@@ -108,7 +108,7 @@ class Trainer:
         self.watchers = Watchers([*filter(None, [log_of(config.run.log)]), *watchers])
         self.bar: Bar | None = None
         self._on_device, self._in_use = ExitStack(), ExitStack()  # what is freed, what is closed
-        self._stopped, self._full, self._averages = False, False, True
+        self._stopped, self._full = False, False
         self.folder = folder_of(config.run, config.scene)
         check_folder(self.folder)
         self.clock.begin("load")
@@ -225,7 +225,8 @@ class Trainer:
                         continue  # at step 0 again
                     if s.step == stop:
                         self._refine()
-                    self._average()
+                    if s.schedule.averaging.is_sample(s.step):
+                        s.average()
                     if s.exposed and s.step >= s.schedule.exposed_until:
                         s.end_exposures()
                     self.keeper.keep()
@@ -331,17 +332,6 @@ class Trainer:
         if self.session.capacity.stopped and not self._full:
             self._full = True
             tqdm.write(f"note: {self.session.capacity.stopped}")
-
-    def _average(self) -> None:
-        """Takes a sample of the splats for their averages, where one is due. Without memory for
-        those the run ends with its last step."""
-        s = self.session
-        if self._averages and s.schedule.averaging.is_sample(s.step):
-            try:
-                s.average()
-            except OutOfMemory as error:
-                self._averages = False
-                tqdm.write(f"note: no averages over the last steps: {error}")
 
     # -- photographs that are held back --------------------------------------------------------
 

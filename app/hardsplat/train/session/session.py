@@ -23,7 +23,7 @@ from hardsplat.gpu.memory.resources import allocate_filled, buffer_in
 from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.averages import begin_averages, take_averages
+from hardsplat.raster.averages import take_averages
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.step.begin import view_order
@@ -288,9 +288,8 @@ class Session:
 
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""
-        if not self.store.parameters.averaged:
-            begin_averages(self.store.parameters, self.store.count())
-        self._queue("average")
+        if self.store.keep_averages(self.store.count()):
+            self._queue("average")
 
     def take_averages(self) -> None:
         """Splats become their averages, where those are kept, after all that was queued."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.contract.footprint import STATISTICS
@@ -63,7 +64,7 @@ class SplatStore:
 
     def __init__(self, device: Device, job: Job, drain: Callable[[], None]):
         self._device, self._job, self._drain = device, job, drain
-        self.bound, self._owned = 0, Owned()
+        self.bound, self._owned, self._averages_fit = 0, Owned(), True
 
     def open(self, state: Checkpoint, capacity: int, others: set[str], averaged: bool) -> None:
         """Has the values of a checkpoint and room for `capacity` splats. others: arrays that are
@@ -85,8 +86,7 @@ class SplatStore:
         )
         p.forget(moments=state.fresh)
         rest = {*others, *STATISTICS, *averages} - {*job.strategy.follows}
-        if averaged and averages[0] in state.buffers:
-            begin_averages(p, state.splats)
+        if averaged and averages[0] in state.buffers and self.keep_averages(state.splats):
             rest -= {*averages}
         if state.fresh:
             rest |= {name for kind in quantities.ORDER for name in quantities.moments(kind)}
@@ -94,6 +94,17 @@ class SplatStore:
             if name not in rest:
                 p.write(name, values)
         self.set_count(state.splats)
+
+    def keep_averages(self, n: int) -> bool:
+        """Whether averages of the n splats are kept from now on, if not before. Without memory for
+        them a note says so, and the splats end as the last step leaves them."""
+        if self._averages_fit and not self.parameters.averaged:
+            try:
+                begin_averages(self.parameters, n)
+            except OutOfMemory as error:
+                self._averages_fit = False
+                tqdm.write(f"note: no averages over the last steps: {error}")
+        return self._averages_fit
 
     @property
     def capacity(self) -> int:
