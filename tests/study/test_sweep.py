@@ -18,6 +18,7 @@ from hardsplat.study.sweep.sweep import sweep
 from hardsplat.study.sweep.tables import Point
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
+from tests.helpers import needs
 from tests.helpers.browser import open_page, parts
 from tests.helpers.sweeping import in_this_process
 from tests.helpers.tables import argv
@@ -279,6 +280,24 @@ def test_two_devices_of_this_machine(scene, tmp_path, capsys):
     assert len(found) == 2 and found["reduction-atomic"]["metrics"]["steps"] == 2
     assert {r["status"] for r in found.values()} <= {"done", "skipped"}
     assert "[2/2]" in capsys.readouterr().out
+
+
+def test_a_cluster_makes_the_runs(in_process, scene, tmp_path):
+    """Sent to a worker as to another machine, though its thread is of this process."""
+    needs.module("distributed")
+    from distributed import LocalCluster
+
+    how = dict(processes=False, threads_per_worker=1, resources={"device": 1}, memory_limit=0)
+    with LocalCluster(1, protocol="tcp://", dashboard_address=None, **how) as cluster:
+        address, out = cluster.scheduler_address, tmp_path / "out"
+        axes = f"--format unorm8 float16 --scheduler {address} --result-dir {out}"
+        assert hardsplat_sweep(scene, FEW, axes) == 0
+    found = records(out)
+    assert {name: record["status"] for name, record in found.items()} == {
+        "format-unorm8": "done",
+        "format-float16": "done",
+    }
+    assert len(in_process) == 2
 
 
 BAD_FLAGS = [
