@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -171,7 +172,7 @@ def test_memory_does_not_grow_with_the_scene(tmp_path, monkeypatch):
 def many(monkeypatch):
     """Processes write levels, also of few splats."""
     monkeypatch.setattr(module, "_MANY", 0)
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(module, "CORES", 2)
 
 
 def test_processes_write_the_same(written, splats, tmp_path, many):
@@ -189,6 +190,8 @@ def test_a_process_that_is_killed(many):
         pytest.raises(UserError, match="one of 2 processes was killed"),
         module._workers(1) as (pool, _),
     ):
+        # Ctrl-C while they start would print what each imports
+        assert signal.SIGINT in pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, []).result()
         pool.submit(os._exit, 1).result()
     assert not multiprocessing.active_children()
 

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import socket
+import sys
 import threading
 import time
 from contextlib import closing
@@ -189,6 +190,8 @@ def test_the_token_guards_page_and_websocket(viser, caplog):
 
 
 def test_without_viser_it_says_what_to_install(tmp_path, monkeypatch, capsys, scene):
+    for name in [name for name in sys.modules if name.startswith("hardsplat.serve")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["train", str(scene), "--result-dir", str(tmp_path / "run"), "--serve"]) == 2
     assert "--serve needs viser: pip install 'hardsplat[web]'" in capsys.readouterr().err

@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.parallel import CORES
 from hardsplat.cli import main
 from hardsplat.io.media.video import VideoWriter
 from hardsplat.io.scenes.scene import load_scene
@@ -261,7 +262,7 @@ def test_a_video_becomes_a_scene(tmp_path, capsys):
     said = capsys.readouterr().out
     scene = tmp_path / "walk"
     how = "sequential matching and incremental mapping"
-    assert f"{how} on {os.cpu_count()} threads, into {scene}" in said
+    assert f"{how} on {CORES} threads, into {scene}" in said
     # measured: 12, five times
     assert len(load_scene(scene).views) >= 11, said
 

@@ -14,9 +14,10 @@ from typing import TypeVar
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.parallel import CORES
 
 T = TypeVar("T")
-WORKERS = min(16, max(2, os.cpu_count() or 2))
+WORKERS = min(16, max(2, CORES))
 PATIENCE = 600.0  # s that a file may take before a run gives up waiting for it
 ROOM = 4 << 30  # bytes of what waits to be written, at most a quarter of the memory
 _SOON = 0.5  # seconds of waiting before a progress line appears

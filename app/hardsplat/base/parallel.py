@@ -3,13 +3,28 @@ it is at a block."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
+
+def cores_here(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Processors that this process may use. limit: a container's, microseconds in how many."""
+    among = getattr(os, "sched_getaffinity", None)
+    cores = len(among(0)) if among else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no container; "max", not a number, for no limit
+        quota, period = map(int, limit.read_text(encoding="ascii").split())
+        cores = min(cores, math.ceil(quota / period))
+    return max(1, cores)
+
+
+CORES = cores_here()
 # with more of them, what each does in Python itself is what the others wait for
-THREADS = min(8, os.cpu_count() or 1)
+THREADS = min(8, CORES)
 T = TypeVar("T")
 
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.parallel import THREADS
+from hardsplat.base.parallel import CORES, THREADS
 from hardsplat.base.progress import Bar
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import SplatStream, ahead, in_memory
@@ -254,17 +254,18 @@ def _workers(splats: int) -> Iterator[tuple[Executor, int]]:
     """What merges and writes so many splats, and how many it does at once: threads, or processes
     where there is enough to do, since threads wait for one another in Python itself. Raises
     UserError where a process is killed."""
-    cores = os.cpu_count() or 1
-    if splats < _MANY or cores == 1:
+    if splats < _MANY or CORES == 1:
         with ThreadPoolExecutor(THREADS) as threads:
             yield threads, THREADS
         return
     from loky import BrokenProcessPool, ProcessPoolExecutor
 
-    number = min(_PROCESSES, cores)
+    number = min(_PROCESSES, CORES)
     alone = {"OPENBLAS_NUM_THREADS": "1"}
     pool = ProcessPoolExecutor(number, timeout=_IDLE, initializer=_leave_interrupts, env=alone)
     try:
+        with _interrupts_held():
+            pool.submit(int)  # starts all of them
         yield pool, number
     except BrokenProcessPool:
         what = f"one of {number} processes was killed, as the system does where memory is short"
@@ -276,6 +277,20 @@ def _workers(splats: int) -> Iterator[tuple[Executor, int]]:
 def _leave_interrupts() -> None:
     """Ctrl-C is for the process that started this one, which then ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C comes after the block, and never to processes that start in it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # its start, with the first process, would end what is held
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _grouped(counts: list[int], chunk: int) -> list[list[int]]:

@@ -5,13 +5,13 @@ Curless & Levoy 1996; blocks by their place as Niessner et al. 2013.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
+from hardsplat.base.parallel import CORES
 from hardsplat.mesh.views import DepthView, pixels_of, rays_of
 
 BLOCK = 8  # voxels a side
@@ -86,7 +86,7 @@ class Field:
     def fuse(self, views: Iterable[DepthView]) -> None:
         """Adds what views see: the distance along their axes from a voxel to the surface behind
         its pixel. Pixels through which light passes say that nothing is there."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(CORES) as pool:
             for view in views:
                 self.fused += 1
                 near = self._seen(view)

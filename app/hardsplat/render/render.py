@@ -16,6 +16,7 @@ from PIL import ImageColor  # names of colours
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.files import check_free, ensure_folder, written
+from hardsplat.base.parallel import THREADS
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.camera_path import read_camera_path
@@ -360,7 +361,7 @@ class Stills(_Sink):
     """Pictures in a folder, and NAME.depth.npy. Names may lie in folders of their own."""
 
     def __init__(self, folder: Path, modes: Sequence[str], transparent: bool):
-        super().__init__(min(8, os.cpu_count() or 1))
+        super().__init__(THREADS)
         self.folder, self.modes, self.transparent = folder, modes, transparent
 
     def picture(self, name: str, mode: str, image: np.ndarray) -> None:

@@ -16,7 +16,6 @@ from hardsplat.edit.editor import MARKS, Editor
 from hardsplat.gpu.probe import open_device
 from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.serve import check_installed
 from hardsplat.serve.door import address_of
 from hardsplat.serve.server import Frames
 from hardsplat.view.found import around, find
@@ -135,10 +134,9 @@ def _saved(editor: Editor) -> str:
 def serve(
     target: str | Path, address: str = "", data_dir: str | Path | None = None, **asked
 ) -> None:
-    """Shows it until Ctrl-C; see view.found.find. Raises UserError for bad input, without viser,
-    and where the address cannot be had."""
+    """Shows it until Ctrl-C; see view.found.find. Raises UserError for bad input, and where
+    the address cannot be had."""
     place = address_of(address)
-    check_installed()
     shown = find(target, data_dir, **asked)
     scene, degree = shown.scene, shown.gaussians.sh_degree
     gpu = open_device(shown.config.run.device)

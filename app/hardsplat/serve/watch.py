@@ -10,7 +10,6 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.model.framing import scene_bounds
-from hardsplat.serve import check_installed
 from hardsplat.serve.door import address_of
 from hardsplat.serve.server import REFRESH, Frames
 from hardsplat.train import Running, Watcher
@@ -26,13 +25,12 @@ class Server(Watcher):
     """Shows a run in browsers. address: "", PORT, HOST:PORT or [IPV6]:PORT; without a host only
     this machine can connect. The URL has a token, without which it refuses connections.
 
-    Raises UserError without viser and for an address that is none. Whatever goes wrong with it
+    Raises UserError for an address that is none. Whatever goes wrong with it
     afterwards closes it with a note, and the run continues.
     """
 
     def __init__(self, address: str | int = ""):
         self._address = address_of(str(address))
-        check_installed()
         self._frames: Frames | None = None
         self._asked: set[str] = set()  # by buttons, in viser's threads: "save", "stop"
         self._pausing = False

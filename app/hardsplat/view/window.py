@@ -19,6 +19,7 @@ from hardsplat.gpu import surface
 
 LEAST = 640  # px of the longer side of a window to begin with
 SHARE = 0.8  # of the monitor, at most
+NOWHERE = -1e9, -1e9  # the cursor's place outside of the window
 
 log = logging.getLogger("hardsplat")
 
@@ -109,6 +110,7 @@ class Window:
         glfw.set_char_callback(handle, on(lambda w, c: handler.on_text(c)))
         glfw.set_scroll_callback(handle, on(lambda w, x, y: handler.on_scroll(x, y)))
         glfw.set_cursor_pos_callback(handle, on(self._on_cursor))
+        glfw.set_cursor_enter_callback(handle, on(self._on_enter))
         button = on(lambda w, b, action, m: handler.on_button(b, action == glfw.PRESS))
         glfw.set_mouse_button_callback(handle, button)
         glfw.set_window_focus_callback(handle, on(lambda w, on_it: handler.on_focus(bool(on_it))))
@@ -141,6 +143,10 @@ class Window:
     def _on_cursor(self, window, x: float, y: float) -> None:
         (w, h), (across, down) = glfw.get_window_size(window), self.size
         self._handler.on_cursor(x * across / max(1, w), y * down / max(1, h))
+
+    def _on_enter(self, window, entered: int) -> None:
+        if not entered:
+            self._handler.on_cursor(*NOWHERE)
 
     def held(self, code: str) -> bool:
         """Whether a key is down, and Control is not."""

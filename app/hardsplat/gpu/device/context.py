@@ -18,13 +18,12 @@ from typing import Any, Protocol, TypeVar
 import vulkan as vk
 
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.parallel import THREADS
 from hardsplat.gpu.device import capabilities, features
 from hardsplat.gpu.device.instance import Instance, ValidationError, choose, validation_wanted
 from hardsplat.gpu.device.usage import MemoryBudget, Objects, Usage, budget_of, memory_limit
 
 T = TypeVar("T")
-# threads that build pipelines; more of them wait for one another in Python
-BUILDERS = min(8, os.cpu_count() or 1)
 # older layers call SPIR-V with quad control invalid
 QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(1, 3, 268)
 _OUT_OF_MEMORY = (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY)
@@ -117,7 +116,7 @@ class Device:
         self._buried: deque[Destroyable] = deque()
         # passes that are built or being built, see app/hardsplat/gpu/passes/pipelines.py
         self.pipelines: dict[tuple, Future] = {}
-        self.builders, self.building = ThreadPoolExecutor(BUILDERS, "builder"), threading.Lock()
+        self.builders, self.building = ThreadPoolExecutor(THREADS, "builder"), threading.Lock()
         self.build_seconds = 0.0  # that the user waited for them
         self.handle = self._open()  # the last: only what is whole is ever closed
         self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)

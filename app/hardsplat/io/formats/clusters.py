@@ -3,12 +3,13 @@ sample."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
+
+from hardsplat.base.parallel import THREADS
 
 T = TypeVar("T")
 _COARSE = 256  # cells of the tree's first level
@@ -18,7 +19,6 @@ _FINE = 1 << 14
 _NUMBERS = 1 << 19  # that a codebook of numbers is learned from, at most
 _ALONE = 1 << 18  # multiplications of a matrix product that OpenBLAS makes in one thread
 _CACHED = 1 << 18  # distances
-THREADS = min(8, os.cpu_count() or 1)
 _LEAST = 1e-4  # of the mean, that every vector of a palette's sample weighs
 _TURNS = 8  # of Lloyd's iteration; later ones change little
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hardsplat.base.parallel import THREADS
 from hardsplat.io.formats.base import (
     COEFFICIENTS,
     Lost,
@@ -20,7 +21,7 @@ from hardsplat.io.formats.base import (
     sizes,
     smallest_three,
 )
-from hardsplat.io.formats.clusters import THREADS, Palette, scalar_codebook, scalar_labels
+from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
 from hardsplat.io.formats.sog import CHANNELS, COLUMNS, META, MOST_ENTRIES
 from hardsplat.model.gaussians import Gaussians
 

@@ -3,7 +3,6 @@ one another and from the origin, and whether training can tell them apart."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.parallel import THREADS
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import premultiplied, read_pixels
 from hardsplat.io.media.panorama import Face, shared
@@ -108,9 +108,9 @@ class ArrayView(View):
 def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
     """Each view's load() in order, read ahead by a few threads, so that memory holds only the next
     few. progress: a bar on a terminal."""
-    hidden, workers = None if progress else True, min(8, os.cpu_count() or 1)
+    hidden = None if progress else True
     with tqdm(total=len(views), desc="photographs", unit="", disable=hidden) as bar:
-        for image in ahead(views, lambda view: view.load(), workers):
+        for image in ahead(views, lambda view: view.load(), THREADS):
             yield image
             bar.update()
 

@@ -2,12 +2,12 @@
 photographs there are. Names follow COLMAP, or nerfstudio's ns-process-data."""
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hardsplat.base.parallel import CORES
 from hardsplat.settings.option import option
 from hardsplat.settings.owner import Owner
 
@@ -149,5 +149,5 @@ def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) 
         "error": _ERROR * min(1.0, max(map(max, sizes)) / _OF),
         "method": method if config.matching_method == "auto" else config.matching_method,
         "mapper": mapper if config.mapper == "auto" else config.mapper,
-        "threads": config.num_threads or os.cpu_count() or 1,
+        "threads": config.num_threads or CORES,
     }
