@@ -96,9 +96,9 @@ def measured(result: Path, moves: int, still: bool) -> str:
         if not threads:
             glfw.set_window_pos(viewer.window.handle, 0, 0)
             glfw.set_window_size(viewer.window.handle, *OPENED)
-        viewer.inputs.changed |= not still
+        viewer.inputs.changed |= viewer.idle and not still
         turn(viewer, *arguments, **named)
-        if not threads and viewer.pictures > 2 and BUTTON in widgets.PLACES:
+        if not threads and viewer.pictures > 2 * (not still) and BUTTON in widgets.PLACES:
             threads.append(threading.Thread(target=watch, args=[viewer]))
             threads[0].start()
 

@@ -1,5 +1,7 @@
 """Buttons of the window, pressed with the mouse of a display without a screen."""
 
+from functools import partial
+
 import glfw
 import numpy as np
 import pytest
@@ -41,6 +43,16 @@ def press(seen, name: str, done, button: str = "1") -> None:
     seen.frames(1)
     seen.display.do("mouseup", button)
     seen.until(done, f"the button {name}")
+
+
+def test_a_button_is_lit_while_the_mouse_is_there(window):
+    x, y = map(round, widgets.PLACES["depth"])
+    look = partial(window.display.pixel, x + 40, y)
+    unlit = look()
+    window.display.do("mousemove", x, y)
+    window.until(lambda: look() != unlit, "a light")
+    window.display.do("mousemove", 790, 590)
+    window.until(lambda: look() == unlit, "its end")
 
 
 def test_panels_change_what_is_shown(window):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +23,7 @@ INTERFACE = 1 / 60  # s between frames, at least
 IDLE = 0.25  # s between them while something goes on and nobody touches anything
 SETTLED = 0.1  # s without a change of size before the swapchain follows
 AFTER = 4  # frames after the last event, in which the interface comes to rest
+YIELDING = 10  # priority (nice) of threads of lavapipe that draw splats
 
 
 class Presenter:
@@ -37,6 +41,7 @@ class Presenter:
         self._parts, self.device = Owned(), device
         try:
             if apart:
+                _yield_threads()
                 self.device = Device(device.name, surfaces=window.start())
             self.surface = self._parts.add(Surface(self.device, shown.handle))
             self.canvas = self._parts.add(Canvas(self.device))
@@ -101,6 +106,7 @@ class Presenter:
 
     def paint(self, region: tuple[int, int], shown: Shown) -> None:
         """Draws and presents a frame, which is due. region: px of the window that show splats."""
+        self._painted_at = time.perf_counter()  # on a CPU, presenting waits for the drawing
         size = self.surface.width, self.surface.height
         if self.scene is not None:
             self.canvas.texture("gui_scene", self.scene)
@@ -110,7 +116,7 @@ class Presenter:
             self.canvas.texture("gui_atlas", atlas)
         commands = self.canvas.draw(drawing, size, shown.place(region), **shown.window())
         self.surface.present(commands, self.canvas.image, size[0], size[1], self._painted)
-        self._painting, self._painted_at = True, time.perf_counter()
+        self._painting = True
         self._awake -= 1
 
     def destroy(self) -> None:
@@ -120,3 +126,11 @@ class Presenter:
         self._parts.destroy()
         if self.apart and self.device.handle is not None:
             self.device.close()
+
+
+def _yield_threads() -> None:
+    """Has threads by which Mesa draws on a CPU so far yield to those that draw the interface."""
+    for name in Path("/proc/self/task").glob("*/comm"):  # none but on Linux
+        with suppress(OSError):  # the thread has ended
+            if name.read_text().startswith("llvmpipe"):
+                os.setpriority(os.PRIO_PROCESS, int(name.parent.name), YIELDING)
