@@ -25,7 +25,7 @@ class InProcess:
 def in_this_process(monkeypatch) -> list[Path]:
     """Has runs made here, without plots. Returns the folders of those made."""
     made, popen = [], subprocess.Popen
-    monkeypatch.setattr("hardsplat.report.maker.save_plots", lambda folder, metrics: None)
+    monkeypatch.setattr("hardsplat.report.charts.png", lambda figure: b"")
     monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda *given: {})
 
     def start(command, **how):

@@ -1,6 +1,8 @@
 """report.html of a run: complete, self-contained, small, readable in grey, without script."""
 
+import base64
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hardsplat.model.camera import Camera
-from hardsplat.model.gaussians import Gaussians
-from hardsplat.page.export import PageScene
-from hardsplat.report import page
-from hardsplat.report.maker import Maker
-from hardsplat.report.processes import ReportProcesses
+from hardsplat.report import run as report
 from hardsplat.results import pictures as saved
 from hardsplat.settings.presets import save_config
 from hardsplat.train import Watcher
@@ -21,12 +18,6 @@ from hardsplat.train import run_training as train
 from hardsplat.train.run.trainer import Trainer
 from tests.helpers.browser import open_page, parts
 from tests.helpers.training import settings
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """Plots too, which the other tests leave out."""
-    monkeypatch.setattr("hardsplat.report.plots.plot", page.plot)
 
 
 def picture(seed: int, size=(48, 64)) -> np.ndarray:
@@ -78,21 +69,16 @@ def finished(tmp_path):
 
 def write_report(folder) -> Path:
     """The report of a folder's files, without a viewer."""
-    maker = Maker()
-    try:
-        metrics = json.loads((folder / "metrics.json").read_text())
-        assert maker.report(folder, metrics, {}) is None
-    finally:
-        maker.close()
+    report.write_report(folder, json.loads((folder / "metrics.json").read_text()))
     return folder / "report.html"
 
 
-def test_it_holds_all_of_a_run(finished, drawn):
+def test_it_holds_all_of_a_run(finished):
     path = write_report(finished())
-    text, (embedded, plots) = path.read_text(), parts(path)
+    text, (embedded, _) = path.read_text(), parts(path)
     words = "a scene,GPU of the test,driver 1.2.3,21.00 dB,>345<,rig/b.jpg,11.6 ms on,forward draw,"
     for word in f"{words}9.0 MiB,float16,project backward sink".split(","):
-        assert word in text or word in "".join(plots), word
+        assert word in text, word
     changed = 'class="changed" title="seed of view order, random start and splits"'
     assert f"{changed}><td>seed</td><td>7" in text
     assert "Interrupted" not in text and "more in" not in text
@@ -102,9 +88,15 @@ def test_it_holds_all_of_a_run(finished, drawn):
     for got, seed in zip(embedded, (0, 100, 1, 101), strict=True):
         # Small: nothing is lost.
         assert np.array_equal(np.asarray(got.convert("RGB")), picture(seed))
-    assert len(plots) == 6 and path.stat().st_size < 400_000
+    drawn = base64.b64encode((path.parent / "loss.png").read_bytes()).decode()
+    assert f"data:image/png;base64,{drawn}" in text and path.stat().st_size < 400_000
+    # the longest of the bars takes all of the width
+    bars = {name: (width, share) for name, width, share in re.findall(BAR, text)}
+    assert bars["backward draw"] == ("100.0", "43") and bars["forward draw"] == ("60.0", "26")
+    assert bars["parameters"] == ("50.0", "33") and "tiles" not in bars
 
 
+BAR = r"<tr><td>([^<]*)</td><td><div style=\"width: ([\d.]+)%.*>(\d+) %</td></tr>"
 PEAKS = [({"driver": 70 << 20, "allocated": 50 << 20}, "70.0 MiB", "by its driver")]
 PEAKS += [({"driver": None, "allocated": 50 << 20}, "50.0 MiB", "as it allocates")]
 
@@ -173,21 +165,21 @@ SCRIPT = """
 """
 
 
-def test_it_opens_in_chromium(finished, drawn, tmp_path):
+def test_it_opens_in_chromium(finished, tmp_path):
     dom, shot = open_page(write_report(finished()), tmp_path, SCRIPT)
-    assert "broken 0 of 10, wide false" in dom
+    assert "broken 0 of 5, wide false" in dom
     assert 'data-cut="30% inset(0px 70% 0px 0px) true"' in dom
     assert len(shot.getcolors(1 << 24)) > 20
     assert shot.getpixel((2, 2)) in ((255, 255, 255), (22, 23, 26))
 
 
 def test_a_run_without_a_report_loses_nothing(on_device, scene, tmp_path, monkeypatch, capsys):
-    def fail(folder, values, viewer):
+    def fail(*given, **values):
         raise RuntimeError("no fonts")
 
-    monkeypatch.setattr("hardsplat.report.run.write_values", fail)
+    monkeypatch.setattr("hardsplat.report.run.write_page", fail)
     metrics = train(settings(scene, tmp_path, max_steps=2))
-    note = f"note: {tmp_path / 'report.html'} was not written: no fonts\n"
+    note = f"note: {tmp_path / 'report.html'} is not written: no fonts\n"
     assert note in capsys.readouterr().out
     assert metrics["steps"] == 2 and (tmp_path / "ckpts").is_dir()
     assert (tmp_path / "splats.ply").is_file() and (tmp_path / "metrics.json").is_file()
@@ -212,34 +204,3 @@ def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, m
     text = page.read_text()
     assert "Interrupted" not in text and "view_0008.jpg" in text
     assert text.count('class="hs-data"') == 1 and "worker-src blob:" in text and parts(page)
-
-
-K = [[60, 0, 32], [0, 60, 24], [0, 0, 1]]
-SHOWN = PageScene("a scene", {"a.jpg": Camera(np.eye(4), K, 64, 48)})
-
-
-def planes():
-    rng, n = np.random.default_rng(5), 300
-    means, quats = rng.normal(0, 0.3, (n, 3)) + [0, 0, 3], rng.normal(size=(n, 4))
-    shape = rng.uniform(0.05, 0.2, (n, 3)), rng.uniform(0.2, 0.9, n)
-    return Gaussians(means, quats, *shape, rng.normal(0, 0.2, (n, 4, 3))).planes(1)
-
-
-def handed_over(maker, folder):
-    """Returns what a maker of reports answers for a run of 40 steps with one held-out view."""
-    metrics = json.loads((folder / "metrics.json").read_text())
-    maker.viewer(planes(), SHOWN)
-    maker.plots(metrics)
-    maker.picture(picture(3))
-    try:
-        return maker.report(folder, metrics, {"a.jpg": (picture(1), picture(2))})
-    finally:
-        maker.close()
-
-
-@pytest.mark.parametrize("which", ["viewer", "plots"])
-def test_a_process_that_dies_leaves_its_work_to_this_one(finished, which):
-    folder, apart = finished(names=("a.jpg",)), ReportProcesses()
-    apart._processes[which].kill()
-    assert handed_over(apart, folder) is None
-    assert 'class="hs-data"' in (folder / "report.html").read_text()

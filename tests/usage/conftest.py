@@ -77,8 +77,8 @@ def opened(environment):
 @pytest.fixture
 def without_reports(monkeypatch):
     """Reports take longer than the runs here; tests/report has them."""
-    for name in ("warm", "plots", "viewer", "report"):
-        monkeypatch.setattr(f"hardsplat.report.maker.Maker.{name}", lambda self, *given: None)
+    for name in ("viewer_of", "write_report"):
+        monkeypatch.setattr(f"hardsplat.report.run.{name}", lambda *given: None)
 
 
 class Starter:

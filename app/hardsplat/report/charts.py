@@ -143,10 +143,17 @@ def take_literally(figure) -> None:
 
 def save(figure, path: Path) -> Path:
     """Writes a PNG. Raises UserError where it cannot be written."""
-    take_literally(figure)
     with written(path):
-        figure.savefig(path, dpi=130)
+        path.write_bytes(png(figure))
     return path
+
+
+def png(figure) -> bytes:
+    """The figure as PNG, larger by a sixth and sooner done than by the default of Pillow."""
+    take_literally(figure)
+    out = io.BytesIO()
+    figure.savefig(out, dpi=130, pil_kwargs={"compress_level": 1})
+    return out.getvalue()
 
 
 def svg(figure) -> bytes:

@@ -35,23 +35,22 @@ class EncodedImage:
 def write_page(path: Path, name: str, **values) -> Path:
     """Renders a template of this package, where all text is escaped, into a file that appears whole
     or not at all. UserError where it cannot be written."""
-    text = template(name, _TEMPLATES).render(**values)
+    text = template_of(name).render(**values)
     with written(path), replacing(path, durable=False) as partial:  # it can be made again
         # names of files may hold bytes that are no text
         partial.write_text(text, encoding="utf-8", errors="replace")
     return path
 
 
-def prepare() -> None:
-    """Imports and reads what pages are made of, and encodes a picture."""
-    template("run.html", _TEMPLATES)
-    pictures([np.zeros((8, 8, 3), np.uint8)])
+def template_of(name: str):
+    """A template of this package."""
+    return template(name, _TEMPLATES)
 
 
 def plot(figure) -> str:
     """A figure as a data URI: an image of its own, so that nothing within can clash with the page
     or another plot."""
-    return _uri("image/svg+xml", charts.svg(figure))
+    return data_uri("image/svg+xml", charts.svg(figure))
 
 
 def pictures(images: Sequence[np.ndarray], budget: int = BUDGET) -> list[EncodedImage]:
@@ -62,7 +61,7 @@ def pictures(images: Sequence[np.ndarray], budget: int = BUDGET) -> list[Encoded
             encoded = list(pool.map(_encoded, images, [side] * len(images)))
             if sum(len(data) for data, _ in encoded) <= budget:
                 break
-    return [EncodedImage(_uri("image/webp", data), *size) for data, size in encoded]
+    return [EncodedImage(data_uri("image/webp", data), *size) for data, size in encoded]
 
 
 def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
@@ -74,5 +73,5 @@ def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
     return data, picture.size
 
 
-def _uri(kind: str, data: bytes) -> str:
+def data_uri(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"

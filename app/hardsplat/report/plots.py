@@ -1,48 +1,23 @@
-"""Plots of a training run: loss, quality, number of splats, speed, and where time and memory go."""
+"""Curves of a training run: loss, quality, number of splats, speed."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hardsplat.report.charts import COLORS, after_bar, figure, plain_numbers
-from hardsplat.report.page import plot
-from hardsplat.report.stages import by_stage
-
-
-def early_plots(metrics: dict) -> dict[str, str]:
-    """Plots by their words that do without measurements of held-out views, of those that there are
-    numbers for. memory_bytes and stage_ms are of the whole run."""
-    stages = by_stage(metrics["stage_ms"])
-    memory = {purpose: n / 2**20 for purpose, n in metrics["memory_bytes"].items() if n}
-    points = len(metrics["curve"]["step"])
-    early = [words for words in CURVES if words != QUALITY and points > (words == RATE)]
-    out = {words: _curve(words, metrics) for words in early}
-    if stages:
-        out[STAGES] = plot(_bars(stages, STAGES, "ms"))
-    return out | {MEMORY: plot(_bars(memory, MEMORY, "MiB"))}
-
-
-def late_plots(metrics: dict) -> dict[str, str]:
-    """The other plots of a report."""
-    return {QUALITY: _curve(QUALITY, metrics)} if metrics["curve"]["step"] else {}
-
-
-def _curve(words: str, metrics: dict) -> str:
-    page = figure(6.4, 3.6, left=0.75)
-    axes = page.subplots()
-    CURVES[words](axes, metrics)
-    if words != RATE:
-        axes.set_xlabel("step")
-    return plot(page)
+from hardsplat.report.charts import COLORS, figure, plain_numbers
 
 
 def curves(metrics: dict):
-    """Loss, PSNR and number of splats by step, as one figure."""
-    page = figure(8, 8, left=0.85)
-    panels = page.subplots(3, 1, sharex=True)
-    for axes, draw in zip(panels, (_loss, _quality, _splats)):
-        draw(axes, metrics)
-    panels[-1].set_xlabel("step")
+    """A matplotlib Figure of loss, PSNR and number of splats by step, and of steps per second by
+    training time."""
+    page = figure(12, 8, left=0.85)
+    (loss, quality), (splats, rate) = page.subplots(2, 2)
+    _loss(loss, metrics)
+    _quality(quality, metrics)
+    _splats(splats, metrics)
+    _rate(rate, metrics)
+    for axes in (loss, quality, splats):
+        axes.set_xlabel("step")
     return page
 
 
@@ -101,28 +76,3 @@ def _speed(steps: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarr
         if seconds[i] - seconds[kept[-1]] > 0.01 * seconds[known[-1]]:
             kept.append(i)
     return seconds[kept[1:]], np.diff(steps[kept]) / np.diff(seconds[kept])
-
-
-def _bars(values: dict[str, float], title: str, unit: str):
-    page = figure(6.4, 1.0 + 0.3 * len(values), left=0.3 + 0.085 * max(map(len, values), default=0))
-    axes = page.subplots()
-    whole = sum(values.values())
-    for i, value in enumerate(values.values()):
-        axes.barh(i, value, color=COLORS[0])
-        after_bar(axes, f"{value:.3g} {unit} ({value / whole:.0%})", (value, i), 9)
-    axes.set_yticks(range(len(values)), values)
-    axes.set_ylim(len(values) - 0.4, -0.6)
-    axes.margins(x=0.28)
-    axes.set_title(f"{title}: {whole:.4g} {unit}")
-    axes.set_xlabel(unit)
-    axes.spines[["top", "right"]].set_visible(False)
-    return page
-
-
-LOSS = "Loss by step"
-QUALITY = "PSNR by step"
-RATE = "Steps per second by training time"
-STAGES = "Time of a step"
-MEMORY = "Memory by purpose"
-# what draws each, in the order of the page
-CURVES = {LOSS: _loss, QUALITY: _quality, "Number of splats by step": _splats, RATE: _rate}

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 import tomllib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import Field
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import written
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import PageScene, small_viewer, source
-from hardsplat.report.page import pictures, write_page
-from hardsplat.report.plots import CURVES, MEMORY, STAGES, early_plots, late_plots
+from hardsplat.report import charts
+from hardsplat.report.page import data_uri, pictures, template_of, write_page
+from hardsplat.report.plots import curves
 from hardsplat.report.stages import by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.results.pictures import comparison, some_of
@@ -27,30 +30,46 @@ from hardsplat.settings.train import FIELDS, GROUPS
 from hardsplat.tables.pictures import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
-NAME = "report.html"
+NAME, CURVES, TEMPLATE = "report.html", "loss.png", "run.html"
 # splats that the viewer is made of, which holds some 130 000: those of them that matter most, and
 # others merged
 MOST_SHOWN = 2_000_000
 
 
-def page_values(
+def prepare() -> None:
+    """Imports and reads what reports are made of, and draws one picture of each kind, since the
+    first ones take half a second."""
+    nothing = dict(step=[1, 10, 100], loss=[1.0, 0.1, 0.01], seconds=[1.0, 2.0, 3.0])
+    nothing |= dict(psnr=[10.0, 20.0, 30.0], splats=[1000, 2000, 3000])
+    charts.png(curves({"curve": nothing, "evaluations": []}))
+    pictures([np.zeros((8, 8, 3), np.uint8)])
+    template_of(TEMPLATE)
+
+
+def write_report(
     folder: Path,
     metrics: dict,
     comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
-    plots: Mapping[str, str] | None = None,
-) -> dict:
-    """Everything on the page but the viewer, as its template names it. metrics: as metrics.json
-    will hold them.
+    viewer: str | None = None,
+) -> None:
+    """loss.png and report.html. metrics: as metrics.json will hold them. comparisons: renders and
+    photographs (H, W, 3) uint8 by view; by default read from the folder. viewer: as HTML.
 
-    comparisons: renders and photographs (H, W, 3) uint8 by view; by default read from the folder.
-    plots: those of `early_plots`, where they are there.
+    Raises UserError where they cannot be written.
     """
     config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
-    last = last_evaluation(metrics)
-    views, shown = _views(folder, last, comparisons or {})
+    last, curve = last_evaluation(metrics), None
+    with ThreadPoolExecutor(1) as pool:
+        encoding = pool.submit(_views, folder, last, comparisons or {})
+        if metrics["curve"]["step"]:
+            curve = charts.png(curves(metrics))
+            with written(folder / CURVES):
+                (folder / CURVES).write_bytes(curve)
+        views, shown = encoding.result()
     memory, counted_by = _memory(metrics)
-    drawn = {**(plots or early_plots(metrics)), **late_plots(metrics)}
-    return dict(
+    write_page(
+        folder / NAME,
+        TEMPLATE,
         title=Path(metrics["scene"]).name,
         metrics=metrics,
         last=last,
@@ -58,22 +77,17 @@ def page_values(
         views=views,
         shown=shown,
         processor=processor(metrics["device"]["kind"]),
-        curves=[(drawn[words], words) for words in CURVES if words in drawn],
+        curves=curve and data_uri("image/png", curve),
         stages=by_stage(metrics["stage_ms"]),
         passes=metrics["stage_ms"],
-        stage_bars=drawn.get(STAGES),
         memory=memory,
         counted_by=counted_by,
-        memory_bars=drawn[MEMORY],
+        purposes={name: n / 2**20 for name, n in metrics["memory_bytes"].items() if n},
         about=_about(metrics),
         config=_settings(config),
+        viewer=viewer,
+        viewer_style=source("viewer.css"),
     )
-
-
-def write_values(folder: Path, values: dict, viewer: str | None) -> Path:
-    """report.html. viewer: as HTML. Raises UserError where it cannot be written."""
-    style = source("viewer.css")
-    return write_page(folder / NAME, "run.html", **values, viewer=viewer, viewer_style=style)
 
 
 def _about(metrics: dict) -> dict[str, str]:
@@ -131,12 +145,15 @@ def shown_of(
 
 
 def viewer_of(
-    gaussians: Gaussians, shown: PageScene, picture: Callable[[], np.ndarray | None] | None = None
+    planes: Mapping[str, np.ndarray], shown: PageScene, picture: Callable[[], np.ndarray | None]
 ) -> str | None:
-    """A viewer of splats as HTML; None where no splat is left. picture: see small_viewer."""
+    """A viewer of splats as HTML, from their trained values, (planes, N, width) by name; None where
+    no splat is left. picture: see small_viewer."""
+    own = {name: planes[name] for name in OWN} | {"shN": planes["shN"][:3]}  # SH degree 1
+    gaussians = Gaussians.from_planes(own)
+    if len(gaussians) > MOST_SHOWN:
+        gaussians = gaussians[foremost(gaussians, list(shown.cameras.values()), MOST_SHOWN)]
     try:
-        if len(gaussians) > MOST_SHOWN:
-            gaussians = gaussians[foremost(gaussians, list(shown.cameras.values()), MOST_SHOWN)]
         return small_viewer(gaussians, shown, picture=picture)
     except UserError as error:
         log.info("note: the report has no view in 3D: %s", error)

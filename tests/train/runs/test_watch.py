@@ -166,12 +166,12 @@ def test_a_lost_or_full_device_ends_the_run_with_everything_saved(device, scene,
     run.close()
 
 
-@pytest.mark.parametrize("part", ["Maker.viewer", "Maker.warm"])
+@pytest.mark.parametrize("part", ["viewer_of", "write_report"])
 def test_a_report_that_fails_costs_a_note(on_device, scene, tmp_path, monkeypatch, capfd, part):
     def fail(*given):
         raise RuntimeError("no fonts")
 
-    monkeypatch.setattr(f"hardsplat.report.maker.{part}", fail)
+    monkeypatch.setattr(f"hardsplat.report.run.{part}", fail)
     metrics = train(settings(scene, tmp_path / "run", max_steps=5))
     assert metrics["steps"] == 5 and (tmp_path / "run" / "metrics.json").is_file()
     assert capfd.readouterr().out.count("no fonts") == 1

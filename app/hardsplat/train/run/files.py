@@ -1,22 +1,22 @@
 """What a run leaves in its folder, made by threads while it trains: photographs, renders, splats,
 checkpoints, the report; metrics.json last, when all else is there.
-
-The report of a long run is made by a process of its own, see hardsplat.report.processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.background import outcome
 from hardsplat.base.clock import PhaseClock
+from hardsplat.base.errors import reason
 from hardsplat.base.files import sync_later
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
@@ -33,32 +33,22 @@ from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.session.session import Session
 
-if TYPE_CHECKING:
-    from hardsplat.report.maker import Maker
-    from hardsplat.report.processes import ReportProcesses
-
 T = TypeVar("T")
 REPORT = "report.html"
-# s of training that are left, from which a process of its own has been started by the time that
-# there is a report to make
-LONG = 4.0
 LATE = 1 << 25  # bytes of splats from which a finished run has them synced after its end
 
 
 class RunFiles:
-    """The files of a run. All but `finish` and `drop_checkpoints` return at once. apart: the report
-    may be made by another process."""
+    """The files of a run. All but `finish` and `drop_checkpoints` return at once."""
 
-    def __init__(
-        self, folder: Path, session: Session, photographs: PhotographLoader, apart: bool = False
-    ):
-        self.folder, self.photographs = folder, photographs
-        self._session, self._may_apart = session, apart
+    def __init__(self, folder: Path, session: Session, photographs: PhotographLoader):
+        self.folder, self.photographs, self._session = folder, photographs, session
         self.scene, self.background = photographs.scene, photographs.background
         self._photos_saved = self._late = False  # late: large files are synced after the end
-        # None: there will be no report
-        self._making: Future[Maker | ReportProcesses | None] | None = None
-        self._failed = not self.job.part.reports  # no report is made, or something of it failed
+        self._prepared = False
+        # the report's viewer, and the render that it begins with
+        self._viewer: Future[str | None] | None = None
+        self._first: Future[Future[np.ndarray] | None] = Future()
         self._unsynced: tuple[Path, ...] = ()  # what a finished run has left to be synced
         # renders, which threads make, and photographs that the report shows
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
@@ -168,73 +158,56 @@ class RunFiles:
             found = Found(self.folder, self.job, self.scene, state.buffers, held_out)
             self.background.do("learnt", partial(save_found, found))
 
-    def prepare(self, seconds_left: float) -> None:
-        """Starts what will make the report, once. seconds_left: of training, about."""
-        if self._making is None:
-            apart = self._may_apart and seconds_left > LONG
-            make = partial(self._guarded, partial(_maker, apart))
-            self._making = self.background.do("report", make, line="report")
-
-    def _guarded(self, work: Callable[[], T]) -> T | None:
-        """The result of work that belongs to the report, which a failure ends with a note."""
-        try:
-            return None if self._failed else work()
-        except Exception as error:
-            self._failed, why = True, str(error) or type(error).__name__
-            tqdm.write(f"note: the report is left out, and the run continues: {why}")
-            return None
+    def prepare(self) -> None:
+        """Has what draws the report imported, once: it takes half a second."""
+        if not self._prepared and self.job.part.reports:
+            self._prepared = True
+            self.background.do("report", _prepare, line="report")
 
     def viewer(
         self, planes: Mapping[str, np.ndarray], name: str | None, sky: Sky | None = None
     ) -> None:
         """The report's viewer of splats from their trained values, which begins at the held-out
-        view `name`. Made from memory while held-out views are measured. sky: see splats."""
+        view `name`. Made while held-out views are measured. sky: see splats."""
 
-        def work(maker: Maker | ReportProcesses) -> None:
-            from hardsplat.report.maker import for_viewer
-            from hardsplat.report.run import shown_of
+        def work() -> str | None:
+            from hardsplat.report.run import shown_of, viewer_of
 
             c = self.job.config
             shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
-            all_planes, _ = self.with_sky(planes, sky)
-            own = for_viewer(all_planes, list(shown.cameras.values()))
-            maker.viewer(own, shown)
+            return viewer_of(self.with_sky(planes, sky)[0], shown, self._first_render)
 
-        self._report(work)
+        if self.job.part.reports:
+            guarded = partial(_guarded, work, "the report has no view in 3D")
+            self._viewer = self.background.do("viewer", guarded, line="viewer")
+
+    def _first_render(self) -> np.ndarray | None:
+        render = self._first.result()
+        return render.result() if render else None
 
     def picture(self, name: str | None) -> None:
         """What the viewer begins with: the render of that view, where it is one of those that were
         shown."""
-        render = self._shown[name][0].result if name in self._shown else lambda: None
-        self._report(lambda maker: maker.picture(render()))
-
-    def plots(self, metrics: dict) -> None:
-        """Those plots of the report that do without the last measurement. metrics: as `finish` will
-        be given them, but for that."""
-        self._report(lambda maker: maker.plots(metrics))
-
-    def _report(self, work: Callable[[Maker | ReportProcesses], object]) -> None:
-        """Has work(the maker of the report) done, after all that was requested before."""
-        self.prepare(0)
-        assert self._making is not None
-        making = self._making
-
-        def task() -> None:
-            if maker := making.result():  # of the same line, so it is done
-                self._guarded(lambda: work(maker))
-
-        self.background.do("report", task, line="report")
+        if not self._first.done():
+            self._first.set_result(self._shown[name][0] if name in self._shown else None)
 
     # -- at the end --------------------------------------------------------------------------------
 
-    def finish(self, metrics: dict, clock: PhaseClock) -> dict:
-        """Writes plots and the report, waits for all that was started, then writes metrics.json
-        with the seconds of all phases and of what was waited for, and returns it.
-
-        A report that cannot be written costs a note. Raises UserError for other files.
-        """
+    def report(self, metrics: dict, clock: PhaseClock) -> None:
+        """Begins with the report and its curves. metrics: as `finish` will be given them."""
         metrics["seconds"]["parts"] = clock.read()
-        self._report(lambda maker: self._write_report(maker, metrics))
+        self.picture(None)
+        if self.job.part.reports:
+            work, lost = (
+                partial(self._write_report, metrics),
+                f"{self.folder / REPORT} is not written",
+            )
+            self.background.do("report", partial(_guarded, work, lost), line="report")
+
+    def finish(self, metrics: dict, clock: PhaseClock) -> dict:
+        """Waits for all that was started, then writes metrics.json with the seconds of all phases
+        and of what was waited for, and returns it. Raises UserError for a file that cannot be
+        written; of a report a note says so."""
         metrics["seconds"]["files"] = self.background.finish(self.job.config.run.quiet)
         metrics["seconds"]["parts"] = clock.read()
         path = self.folder / "metrics.json"
@@ -251,30 +224,34 @@ class RunFiles:
             sync_later(*self._unsynced)
             self._unsynced = ()
 
-    def _write_report(self, maker: Maker | ReportProcesses, metrics: dict) -> None:
+    def _write_report(self, metrics: dict) -> None:
+        from hardsplat.report.run import write_report
+
         shown = {name: (render.result(), photo) for name, (render, photo) in self._shown.items()}
-        if note := maker.report(self.folder, metrics, shown):
-            tqdm.write(f"note: {note}")
+        viewer = self._viewer.result() if self._viewer else None
+        write_report(self.folder, metrics, shown, viewer)
 
     def close(self) -> None:
         """Drops what was not started."""
+        self.picture(None)
         self.background.close()
-        made = self._making
-        if made and made.done() and not made.cancelled() and (maker := made.result()):
-            self._guarded(maker.close)
 
 
 def _bytes_of(arrays: Mapping[str, np.ndarray]) -> int:
     return sum(values.nbytes for values in arrays.values())
 
 
-def _maker(apart: bool) -> Maker | ReportProcesses:
-    if apart:
-        from hardsplat.report.processes import ReportProcesses
+def _prepare() -> None:
+    from hardsplat.report.run import prepare
 
-        return ReportProcesses()
-    from hardsplat.report.maker import Maker
+    with suppress(Exception):  # what fails here does so again at the end, which says it
+        prepare()
 
-    maker = Maker()
-    maker.warm()
-    return maker
+
+def _guarded(work: Callable[[], T], lost: str) -> T | None:
+    """The result of work that belongs to the report. Where it fails, a note says what is lost."""
+    try:
+        return work()
+    except Exception as error:  # any at all: nothing that was trained depends on the report
+        tqdm.write(f"note: {lost}: {reason(error)}")
+        return None

@@ -103,7 +103,7 @@ class Trainer:
         clock: PhaseClock | None = None,
         part: ScenePart = WHOLE,
     ):
-        self.given, self.clock, self._apart = config, clock or PhaseClock("load"), clock is not None
+        self.given, self.clock = config, clock or PhaseClock("load")
         self.log, self.stopping = Log(self.clock), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.run.log)]), *watchers])
         self.bar: Bar | None = None
@@ -152,7 +152,7 @@ class Trainer:
             session = Session(self.device, job, photos, self._on_batch, known, timed)
             self.session = session
             self._on_device.callback(session.destroy)
-            self.files = RunFiles(self.folder, session, self.photographs, self._apart)
+            self.files = RunFiles(self.folder, session, self.photographs)
             self._in_use.callback(self.files.close)
             self.held_out = HeldOut(session, self.files, self.log, self.watchers, self.stopping)
             self._on_device.callback(self.held_out.close)
@@ -219,7 +219,7 @@ class Trainer:
                         # so that room for pairs is made by all steps before, whatever else waits
                         s.drain()
                     if self.log.steps:
-                        self.files.prepare(s.runner.step_seconds * (s.schedule.steps - s.step))
+                        self.files.prepare()
                     self._publish()
                     if self._validate():
                         continue  # at step 0 again
@@ -397,7 +397,6 @@ class Trainer:
         state, while held-out views are measured on the device."""
         first = next((view.name for view in self.scene.held_out), None)
         with self.keeper.last(None if self.stopping.asked else first) as planes:
-            self.files.plots(self.metrics())
             self.held_out.measure(planes)
         self.files.learnt(self.keeper.state, self.held_out.refined)
 
@@ -411,6 +410,7 @@ class Trainer:
         metrics = self.metrics() | {"photographs": self.photographs.about}
         if self.place:
             metrics["region"] = self.place.about(self.session.store.gaussians().means)
+        self.files.report(metrics, self.clock)
         if not self.watchers.lingering:
             self.watchers.close()
             self._on_device.close()  # while threads write files
