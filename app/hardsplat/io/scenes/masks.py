@@ -184,7 +184,8 @@ def kept(image: np.ndarray) -> np.ndarray:
     """(H, W) bool: which pixels of an image of View.load() count."""
     if image.shape[2] == 3:
         return np.ones(image.shape[:2], bool)
-    return (image != _IGNORED).any(axis=2)
+    words = np.ascontiguousarray(image).view(np.uint32)[..., 0]  # by channels takes 25 times as long
+    return words != _IGNORED.view(np.uint32)
 
 
 def kept_pixels(image: np.ndarray) -> int:

@@ -58,7 +58,7 @@ class Measured:
     """A view as it was measured.
 
     target: (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was
-    requested. photo: (H, W, 3) uint8, over the background. fitted_psnr, fitted_ssim: after a fit of
+    requested. source: the photograph as View.load() has it. fitted_psnr, fitted_ssim: after a fit of
     colours, where that was requested. psnr_antialiased, ssim_antialiased: of the same splats drawn
     with the 2D filter, where they were trained so. half_psnr: of the right half, after gains that
     fit the left one, where that was requested.
@@ -68,7 +68,7 @@ class Measured:
     psnr: float
     ssim: float
     target: np.ndarray | None
-    photo: np.ndarray
+    source: np.ndarray
     fitted_psnr: float | None = None
     fitted_ssim: float | None = None
     psnr_antialiased: float | None = None
@@ -81,6 +81,11 @@ class Measured:
         """(H, W, 3) float32, not clamped; None where it was not requested. Computed each time, in
         the calling thread."""
         return None if self.target is None else finished(self.target, self.background)[0]
+
+    @property
+    def photo(self) -> np.ndarray:
+        """(H, W, 3) uint8, over the background. Computed each time."""
+        return over(self.source, self.background)
 
 
 class Evaluator:
@@ -168,8 +173,7 @@ class Evaluator:
         if picture or (fitted and colored):
             target = self.resources["target"].download()[: camera.height, : camera.width]
         psnr, ssim = read_metrics(self.resources, camera, pixels)
-        shown = over(photo, background)
-        measured = Measured(name, psnr, ssim, target, shown, background=background)
+        measured = Measured(name, psnr, ssim, target, photo, background=background)
         if halves:
             measured.half_psnr = half_psnr(both_halves(self._moments()))
         if fitted:

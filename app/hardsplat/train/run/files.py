@@ -83,7 +83,7 @@ class RunFiles:
                 save_png(self._path(m.name, "photo"), m.photo)
             return render
 
-        render = self.background.do("renders", work, m.target.nbytes + m.photo.nbytes)
+        render = self.background.do("renders", work, m.target.nbytes + m.source.nbytes)
         if m.name in some_of([self.scene.views[i].name for i in self.scene.test]):
             self._shown[m.name] = render, m.photo
 
