@@ -93,6 +93,29 @@ def test_a_scene_is_near(refused, scene):
         assert f"but {scene} is a scene: hardsplat train " in refused("train", str(wrong))
 
 
+def test_control_characters_do_not_reach_the_terminal(refused, tmp_path):
+    said = refused("train", tmp_path / "a\x1b]0;title\x07\nline\u0085")
+    assert said.endswith(r"a\x1b]0;title\x07\nline\x85 does not exist")
+
+
+ENDLESS = {
+    "fit": "fit {}.png --frames 0",
+    "convert": "convert {}.ply {}.spz",
+    "convert zip": "convert {}.sog {}.ply",
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_files_without_an_end(error_of, tmp_path, kind, name):
+    """Reading them would wait for ever, or take all memory."""
+    command = ENDLESS[name]
+    path = tmp_path / f"a.{command.split()[1].partition('.')[2]}"
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+    line = error_of(command.replace("{}", str(tmp_path / "a")))
+    assert f"{path}: is a pipe or a device, not a file" in line
+
+
 @pytest.mark.parametrize("name, spoil, words", SPOILED)
 def test_scenes_that_are_spoiled(refused, scene, tmp_path, name, spoil, words):
     """Readers' own tests have more of each; these are what a user sees."""

@@ -307,6 +307,14 @@ def test_the_command(fitted, capsys):
     assert f"{metrics['psnr']:.2f} dB" in said.out + said.err
 
 
+def test_a_picture_that_is_met_exactly_leaves_json(fitted):
+    """Which has no word for infinity."""
+    Image.new("RGB", (1, 1)).save("black.png")
+    assert fitted("black.png --max-steps 4 --frames 0 --result-dir out") == 0
+    wrong = lambda name: pytest.fail(name)
+    assert json.loads(Path("out/metrics.json").read_text(), parse_constant=wrong)["psnr"] == 120
+
+
 def test_every_rasterizer_fits_alike(device, fitted):
     """In several batches, between which lists take their size. Measured: 2e-5 dB apart."""
     found = {}

@@ -389,6 +389,18 @@ def test_a_principal_point_off_the_middle_is_named(tmp_path):
     assert any(words in note for note in load_scene(write_scene(tmp_path, camera=camera)).notes)
 
 
+@pytest.mark.parametrize(
+    "focals, known",
+    [((0.8, 0.8), 0), ((5e5, 5e5), 0), ((50, 400), 0), ((50, 100), 1), ((2.9, 2.9), 1)],
+)
+def test_focal_lengths_of_no_lens_are_named(tmp_path, focals, known):
+    """In shares of the width, of other pictures, or with digits missing."""
+    camera = replace(PINHOLE, params=np.array([*focals, 32.0, 24]))
+    notes = load_scene(write_scene(tmp_path, camera=camera)).notes
+    words = "the focal lengths of 3 of 3 photographs are those of no usual lens: camera 1 has "
+    assert [note.startswith(words) for note in notes] == [True] * (1 - known)
+
+
 MODEL = "its camera 1 in the model is 64x48"
 OTHER_SIZES = [
     ((32, 24), 1, f"is 32x24, but {MODEL}; pictures 2 times smaller belong in a folder images_2"),

@@ -130,6 +130,21 @@ def test_bad_input_is_a_line_and_leaves_nothing(error_of, tmp_path, monkeypatch)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.mp4", "a.txt", "one.jpg"]
 
 
+def test_files_without_an_end_are_left_alone(error_of, tmp_path):
+    """Where photographs are copied, too: that would fill the disk."""
+    data, out = tmp_path / "in", tmp_path / "out"
+    (data / "masks").mkdir(parents=True)
+    os.mkfifo(data / "pipe.jpg")
+    for name in ("zero.png", "masks/one.png"):
+        (data / name).symlink_to("/dev/zero")
+    shutil.copy(COURTYARD / "images" / VIEWS[0], data / "one.jpg")
+    left_out = find_photographs(data).left_out
+    assert {*left_out} == {"pipe.jpg", "zero.png"}
+    assert all("is a pipe or a device, not a file" in why for why in left_out.values())
+    assert "only one photograph" in error_of("sfm", data, "--out", out)
+    assert [path.name for path in out.rglob("*") if path.suffix] == ["one.jpg"]
+
+
 def test_a_stage_that_ends_is_told(capsys):
     progress = StageProgress(quiet=False)
     for stage in ("features", "matches", "poses"):

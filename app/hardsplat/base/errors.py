@@ -1,5 +1,7 @@
 """The one exception that reaches people: a line that says what, where and what to do."""
 
+import unicodedata
+
 
 class UserError(Exception):
     """Bad input or an unfit machine. The command line prints the message alone and exits with 2."""
@@ -13,6 +15,12 @@ class OutOfMemory(UserError):
     def __init__(self, message: str, grows_with: str = ""):
         super().__init__(message)
         self.grows_with = grows_with
+
+
+def shown(text: object) -> str:
+    """Text for a terminal: control characters, which names in files of others may have, as they are
+    written in Python."""
+    return "".join(repr(c)[1:-1] if unicodedata.category(c) == "Cc" else c for c in str(text))
 
 
 def reason(error: BaseException, most: int = 200) -> str:

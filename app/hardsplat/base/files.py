@@ -7,6 +7,7 @@ import glob
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -38,6 +39,15 @@ def check_listed(folder: Path) -> None:
         os.scandir(folder).close()
     except OSError as error:
         raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
+
+
+def check_ends(path: Path) -> None:
+    """UserError where a path, or what it links to, is a pipe, a socket or a device: reading may
+    never end. What is missing is for its reader to say."""
+    with suppress(OSError):
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UserError(f"{path}: is a pipe or a device, not a file")
 
 
 def short_name(name: str) -> str:

@@ -12,7 +12,7 @@ import warnings
 from contextlib import suppress
 from typing import NoReturn
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError, shown
 from hardsplat.base.version import __version__
 from hardsplat.cli.commands import COMMANDS
 from hardsplat.cli.flags import AddHelp, Parser, add_setting, add_table, unknown_flag
@@ -42,11 +42,13 @@ def main(argv: list[str] | None = None) -> int:
             raise
         grown = error.grows_with if isinstance(error, OutOfMemory) else None
         remedy = command.remedies.get(grown) if command and grown else None
-        print(f"hardsplat: error: {error}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
+        line = f"{error}" + (f": {remedy}" if remedy else "")
+        print(f"hardsplat: error: {shown(line)}", file=sys.stderr)
         return 2
     except OSError as error:
         if error.filename is not None and os.environ.get("HARDSPLAT_DEBUG", "0") == "0":
-            print(f"hardsplat: error: {error.filename}: {error.strerror}", file=sys.stderr)
+            line = shown(f"{error.filename}: {error.strerror}")
+            print(f"hardsplat: error: {line}", file=sys.stderr)
             return 2
         if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise  # else it is stdout, which has no name

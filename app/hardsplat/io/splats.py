@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing, written
+from hardsplat.base.files import check_ends, replacing, written
 from hardsplat.io.formats import format_to_read, format_to_write, ply
 from hardsplat.io.formats.base import (
     Lost,
@@ -36,6 +36,7 @@ def open_splats(path: str | Path) -> SplatStream:
     """Splats of a file in pieces, in hardsplat's frame, those that no renderer can draw still among
     them. Raises UserError for what is no file of splats."""
     row = format_to_read(path := Path(path))
+    check_ends(path)
     splats = row.read(path)
     check_expansion(path, splats.count * 4 * (11 + 3 * (splats.sh_degree + 1) ** 2), row.size(path))
     return _rotated(splats, to_ours(row.frame))

@@ -62,8 +62,11 @@ def sfm(config: SfmConfig) -> Outcome:
             _take_frames(data, scene, state, config, progress)
         elif copied:
             _copy(data, scene)
-        if video or copied:
+        if video:
             photographs = find_photographs(scene, *how)
+        elif copied:
+            refused, photographs = photographs.left_out, find_photographs(scene, *how)
+            photographs.left_out.update(refused)
         if len(photographs.items) < 2:
             why = "poses are found by comparing photographs, so take many, from all around"
             raise UserError(f"{photographs.folder}: only one photograph; {why}")
@@ -158,11 +161,10 @@ def _copy(data: Path, scene: Path) -> None:
     left. Raises OSError."""
     source, masks = image_folder(data), Masks(data).folder or data / FOLDER
     pairs = [(source / name, scene / "images" / name) for name in listed(source)]
-    olds = [path for path in masks.rglob("*") if path.is_file()]
-    pairs += [(old, scene / FOLDER / old.relative_to(masks)) for old in olds]
+    pairs += [(old, scene / FOLDER / old.relative_to(masks)) for old in masks.rglob("*")]
     for old, new in pairs:  # the scene may lie among the photographs
         inside = old.absolute().is_relative_to(scene.absolute())
-        if not inside and changed_at(new) != changed_at(old):
+        if old.is_file() and not inside and changed_at(new) != changed_at(old):
             with replacing(new) as partial:
                 shutil.copy2(old, partial)
 

@@ -201,7 +201,7 @@ def read_metrics(
     resources: Mapping[str, Buffer | Image], camera: Camera, kept: int | None = None
 ) -> tuple[float, float]:
     """(PSNR in dB, mean SSIM) of the last submission of record_metrics, which must be done. PSNR is
-    infinite for equal images.
+    120 for equal images: JSON holds no infinite number.
 
     kept: pixels that are not IGNORED, over which both are means; all by default.
     """
@@ -209,5 +209,5 @@ def read_metrics(
     rows = buffer_in(resources, "loss_sums").download(np.float32, n).reshape(-1, numbers)
     pixels = camera.width * camera.height if kept is None else kept
     squared_error, *terms = rows.sum(0, dtype=np.float64) / (3 * pixels)
-    psnr = -10 * math.log10(squared_error) if squared_error else math.inf
+    psnr = -10 * math.log10(max(squared_error, 1e-12))
     return psnr, float(1 - terms[pixel_terms().index("dssim")])

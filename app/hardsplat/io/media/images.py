@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from hardsplat.base.errors import UserError, reason
-from hardsplat.base.files import replacing, written
+from hardsplat.base.files import check_ends, replacing, written
 
 T = TypeVar("T")
 # phones take pictures of 108 million pixels; _pixels looks for damage itself
@@ -149,6 +149,7 @@ def read_grey(path: str | Path) -> np.ndarray:
 
 def _excused(path, read):
     """What read() returns; UserError for whatever it raises."""
+    check_ends(Path(path))
     try:
         return read()
     except FileNotFoundError as error:

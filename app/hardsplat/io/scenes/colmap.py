@@ -8,7 +8,6 @@ repeats its own pose.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,7 +20,15 @@ from hardsplat.io.scenes import colmap_binary, colmap_text
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import Posed, SceneSource, located, slashed, stays_below, usable
+from hardsplat.io.scenes.source import (
+    Posed,
+    SceneSource,
+    has_control,
+    located,
+    slashed,
+    stays_below,
+    usable,
+)
 from hardsplat.io.scenes.values import LARGEST, LARGEST_SIDE
 from hardsplat.model.camera import Camera
 
@@ -172,7 +179,7 @@ def _check_camera(path, camera, cameras):
 
 def _check_image(path, image, images, names, cameras):
     where = f"{path}: image {image.id}"
-    if not image.name or re.search(r"[\x00-\x1f\x7f]", image.name):
+    if not image.name or has_control(image.name):
         raise UserError(f"{where}: name {image.name[:80]!r} is empty or has control characters")
     where += f" ({image.name[:80]})"
     if image.id in images:

@@ -31,8 +31,8 @@ def _lines(path):
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text at byte {error.start}") from error
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.startswith("#"):
-            yield number, line.strip()
+        if not (line := line.strip()).startswith("#"):
+            yield number, line
 
 
 def _id(text: str) -> int:

@@ -79,7 +79,8 @@ def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> l
     parameters = _parameters(root)
     check_listed(root / FOLDER)
     files = sorted((root / FOLDER).rglob("*"))
-    there = {composed(path.stem): path for path in files if path.suffix.lower() in (".png", ".npy")}
+    of_map = lambda path: path.suffix.lower() in (".png", ".npy") and path.is_file()  # noqa: E731
+    there = {composed(path.stem): path for path in filter(of_map, files)}
     maps: list[np.ndarray] = []
     scales: list[float] = []
     for view, points in zip(views, sparse):

@@ -32,7 +32,7 @@ from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDERS, unread
 from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
 from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
-from hardsplat.io.scenes.transforms_camera import is_central
+from hardsplat.io.scenes.transforms_camera import is_central, is_usual
 from hardsplat.io.scenes.views import ArrayView, View, by, far_note, size_of, training
 from hardsplat.model.camera import Camera
 
@@ -257,7 +257,7 @@ def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[
     if data_factor > 1 and max(largest) < SMALL:
         left = f"leaves photographs of {by(largest)} pixels"
         yield f"--data-factor {data_factor} {left}; a smaller factor shows more"
-    yield from _off_centre(views)
+    yield from _unusual(views)
     if faces := [view for view in views if isinstance(view.lens, Face)]:
         count, size = len(faces) // len(FACES), by(size_of(faces[0]))
         yield f"{count} panoramas are cut into {len(FACES)} views of {size} each on load"
@@ -286,15 +286,20 @@ def _cut(views: Sequence[View]) -> Iterator[str]:
         yield f"{lens.label} {lens.why_cut}: {rim}"
 
 
-def _off_centre(views: Sequence[View]) -> Iterator[str]:
-    """A note where the principal point of a camera is not where one is expected."""
+def _unusual(views: Sequence[View]) -> Iterator[str]:
+    """Notes where a principal point, or focal lengths, of a camera are not what is expected."""
     lenses = [view.original for view in views if view.original]
-    centres = [intrinsics(lens)[:2, 2] for lens in lenses]
-    pairs = zip(lenses, centres)
-    if off := [(c, at) for c, at in pairs if not is_central(at, c.width, c.height)]:
-        lens, (x, y) = off[0]
-        what = f"the principal point of {len(off)} of {len(views)} photographs is off the middle"
-        yield f"{what}: camera {lens.id} at ({x:.0f}, {y:.0f}) of {lens.width}x{lens.height}"
+    n, cameras = len(views), [(lens, intrinsics(lens)) for lens in lenses]
+    if off := [(c, K) for c, K in cameras if not is_central(K[:2, 2], c.width, c.height)]:
+        lens, K = off[0]
+        (x, y), of = K[:2, 2], f"{lens.width}x{lens.height}"
+        what = f"the principal point of {len(off)} of {n} photographs is off the middle"
+        yield f"{what}: camera {lens.id} at ({x:.0f}, {y:.0f}) of {of}"
+    if strange := [(c, K) for c, K in cameras if not is_usual(K, c)]:
+        lens, K = strange[0]
+        what = f"the focal lengths of {len(strange)} of {n} photographs are those of no usual lens"
+        of = f"{lens.width}x{lens.height}"
+        yield f"{what}: camera {lens.id} has {K[0, 0]:.4g} and {K[1, 1]:.4g} px of {of}"
 
 
 def _divided(size, divisor):

@@ -4,6 +4,7 @@ points to start from."""
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -138,6 +139,11 @@ def composed(name: str) -> str:
     """A name in one of the forms that Unicode has for it: programs and file systems differ in
     theirs, which look alike."""
     return unicodedata.normalize("NFC", name)
+
+
+def has_control(name: str) -> bool:
+    """Whether it has control characters, which no report, terminal or model takes."""
+    return bool(re.search(r"[\x00-\x1f\x7f]", name))
 
 
 def slashed(name: str) -> str:

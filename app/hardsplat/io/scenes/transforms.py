@@ -27,7 +27,7 @@ from hardsplat.io.scenes.colmap import read_points
 from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import Posed, SceneSource, composed, located, slashed
+from hardsplat.io.scenes.source import Posed, SceneSource, composed, has_control, located, slashed
 from hardsplat.io.scenes.transforms_camera import camera_of
 from hardsplat.io.scenes.values import (
     LARGEST,
@@ -90,6 +90,8 @@ class _Reader:
             if not isinstance(frame, dict) or not isinstance(frame.get("file_path"), str):
                 raise UserError(f"{where}: has no file_path")
             where += f" ({frame['file_path'][:80]})"
+            if has_control(frame["file_path"]):
+                raise UserError(f"{where}: file_path has control characters; rename it")
             posed = self._photograph(where, top | frame)
             if posed.name in seen:
                 raise UserError(f"{where}: two frames have this photograph")

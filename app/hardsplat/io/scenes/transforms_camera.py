@@ -10,13 +10,18 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.panorama import MODEL as PANORAMA
+from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.values import optional_number
 
 _PERSPECTIVE = "OPENCV FULL_OPENCV PINHOLE SIMPLE_PINHOLE SIMPLE_RADIAL RADIAL PERSPECTIVE".split()
 _FISHEYE = ["OPENCV_FISHEYE", "FISHEYE"]
+# what instant-ngp says of lenses that are none of these
+_OTHERS = ("latlong", "equirectangular", "orthographic", "ftheta_p0")
 # half the width of a picture over its focal length, beyond which that is no number of pixels:
 # tan 85 degrees of a perspective lens, the angle itself of a fisheye
 _WIDEST = {False: 11.4, True: math.pi}
+_LONGEST = 200  # times the longer side, where a picture shows a third of a degree
+_UNEVEN = 3  # times the other focal length: films are stretched to twice their width at most
 _FEWEST = 16  # px of a side, above which a principal point of 0 to 1 is no place in pixels
 MIDDLE = 0.25, 0.75  # of the sides: where a principal point is expected
 _ANGLE_ERROR = 0.05  # of the focal length that camera_angle_x gives
@@ -49,6 +54,14 @@ def is_central(at: Sequence[float] | np.ndarray, width: int, height: int) -> boo
     """Whether a principal point is where one is expected, about the middle of a picture."""
     low, high = MIDDLE
     return low < at[0] / width < high and low < at[1] / height < high
+
+
+def is_usual(K: np.ndarray, lens: ColmapCamera) -> bool:
+    """Whether focal lengths along x and y, of intrinsics K, are such as lenses have."""
+    side, focals = max(lens.width, lens.height), (K[0, 0], K[1, 1])
+    least, most = min(focals), max(focals)
+    wide = 0.5 * side > _WIDEST["FISHEYE" in lens.model] * least
+    return not wide and most <= min(_LONGEST * side, _UNEVEN * least)
 
 
 def _check_size(
@@ -86,12 +99,18 @@ def _intrinsics(where: str, values: dict, width: int, height: int) -> tuple[str,
     model = str(values.get("camera_model", "OPENCV")).upper()
     if model == PANORAMA:
         return PANORAMA, [float(width), float(height)]
+    if others := [key for key in _OTHERS if str(values.get(key)) not in ("None", "False")]:
+        what = f"{others[0]} says that the lens is none that is read here"
+        raise UserError(f"{where}: {what}; panoramas have the camera_model {PANORAMA}")
+    if (is_fisheye := values.get("is_fisheye")) not in (None, False, True):
+        what = f"is_fisheye is {str(is_fisheye)[:40]}, expected true or false"
+        raise UserError(f"{where}: {what}")
     fx = focal("fl_x", width, "camera_angle_x")
     if fx is None:
         raise UserError(f"{where}: neither fl_x nor camera_angle_x says how wide the camera sees")
     fy = focal("fl_y", height, "camera_angle_y")
     params = [fx, fx if fy is None else fy, number("cx", width / 2), number("cy", height / 2)]
-    if model in _FISHEYE or values.get("is_fisheye") is True:
+    if model in _FISHEYE or is_fisheye:
         return "OPENCV_FISHEYE", params + [number(f"k{i}", 0.0) for i in range(1, 5)]
     if model not in _PERSPECTIVE:
         known = ", ".join([*_PERSPECTIVE, *_FISHEYE, PANORAMA])
