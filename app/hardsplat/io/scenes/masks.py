@@ -184,7 +184,8 @@ def kept(image: np.ndarray) -> np.ndarray:
     """(H, W) bool: which pixels of an image of View.load() count."""
     if image.shape[2] == 3:
         return np.ones(image.shape[:2], bool)
-    words = np.ascontiguousarray(image).view(np.uint32)[..., 0]  # by channels takes 25 times as long
+    # by channels it takes 25 times as long
+    words = np.ascontiguousarray(image).view(np.uint32)[..., 0]
     return words != _IGNORED.view(np.uint32)
 
 

@@ -58,10 +58,10 @@ class Measured:
     """A view as it was measured.
 
     target: (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was
-    requested. source: the photograph as View.load() has it. fitted_psnr, fitted_ssim: after a fit of
-    colours, where that was requested. psnr_antialiased, ssim_antialiased: of the same splats drawn
-    with the 2D filter, where they were trained so. half_psnr: of the right half, after gains that
-    fit the left one, where that was requested.
+    requested. source: the photograph as View.load() has it. fitted_psnr, fitted_ssim: after a fit
+    of colours, where that was requested. psnr_antialiased, ssim_antialiased: of the same splats
+    drawn with the 2D filter, where they were trained so. half_psnr: of the right half, after gains
+    that fit the left one, where that was requested.
     """
 
     name: str
