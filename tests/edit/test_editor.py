@@ -53,6 +53,15 @@ def test_rays_stop_where_half_of_the_light_is_taken():
     assert first_hit(g, np.array([0, 0, -50.0]), np.array([0, 0, -1.0])) is None
 
 
+def test_many_faint_splats_are_marked_where_half_of_the_light_is_gone():
+    means = np.zeros((300, 3))
+    means[:, 2] = np.linspace(1, 4, 300)
+    quats, scales = np.tile([1.0, 0, 0, 0], (300, 1)), np.full((300, 3), 0.1)
+    g = Gaussians(means, quats, scales, np.full(300, 0.008), np.zeros((300, 1, 3)))
+    place = means[np.argmax(0.992 ** np.arange(1, 301) < 0.5)]
+    assert np.allclose(first_hit(g, np.zeros(3), np.array([0, 0, 1.0])), place)
+
+
 @pytest.fixture
 def editor(tmp_path):
     return Editor(splats(), tmp_path)
@@ -75,6 +84,7 @@ def test_select_cut_undo_save(editor, tmp_path):
     np.testing.assert_array_equal(shown.sh[~inside], g.sh[~inside])
     assert editor.delete() == f"{editor.count} splats are left" and editor.count == (~inside).sum()
     editor.measure(3)
+    assert editor.length == pytest.approx(3)  # marks stay where they were on the splats
     np.testing.assert_allclose(editor.shown.means, 3 * g.means[~inside], rtol=1e-5)
     moved = editor.moved.camera(camera())
     np.testing.assert_allclose(moved.position, 3 * camera().position, atol=1e-9)
@@ -85,6 +95,7 @@ def test_select_cut_undo_save(editor, tmp_path):
     editor.undo()  # the scale
     np.testing.assert_allclose(editor.shown.means, g.means[~inside])
     np.testing.assert_allclose(editor.moved.camera(moved).position, camera().position, atol=1e-9)
+    np.testing.assert_allclose(editor.marks, [[0, 0, 0], [0, 0.8, 0.6]], atol=1e-9)
     assert editor.key(camera()) == "keyframe 1"
     assert editor.key(camera((3, -1, 0))) == "keyframe 2"
     editor._antialiased = True

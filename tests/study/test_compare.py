@@ -27,7 +27,7 @@ def results(scene, tmp_path, monkeypatch, device):
     return folders
 
 
-def test_both_are_measured_as_eval_does(results, capsys):
+def test_both_are_measured_as_eval_does(results, scene, capsys):
     first, second = results
     assert main(["compare", str(first), str(second)]) == 0
     said = capsys.readouterr().out
@@ -42,6 +42,7 @@ def test_both_are_measured_as_eval_does(results, capsys):
     views = evaluate_run(str(first))["views"]
     assert page.count('class="slider"') == len(views) == page.count("<summary>photograph</summary>")
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)  # nothing from the network
+    assert f"<code>{scene.name}</code>" in page
     assert not (first / "compare.html").exists()
 
 

@@ -410,6 +410,23 @@ def test_one_step_at_a_time(training):
     assert np.diff(made).tolist() == [1, 1, 1]
 
 
+def test_a_window_that_stays_says_that_a_stopped_run_is_done(training):
+    said = []
+
+    def watch(preview, run):
+        if run.session.step >= 3 and not run.ending:
+            preview.viewer.inputs.pause()
+            preview.viewer.asked.add("stop")
+        elif not preview.viewer.closed and preview.viewer.facts.training.done:
+            said.append(preview.paused)
+            preview.viewer.inputs.close()
+
+    preview = Watched(watch)
+    preview.stays = True
+    assert training("stopped", preview, max_steps=20)["steps"] < 20
+    assert said == [False]
+
+
 def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
     def refuse(*arguments):
         raise UserError("cannot draw to a window of this display")

@@ -173,8 +173,13 @@ class Editor:
 
     def _move(self, *steps: EditStep) -> str:
         self._act(*steps)
-        self.moves, self.marks = self.moves + 1, []
+        self._moved()
         return "moved"
+
+    def _moved(self) -> None:
+        """Moves marks as splats were moved."""
+        self.moves += 1
+        self.marks = list(self.moved.points(np.reshape(self.marks, (-1, 3))))
 
     def _act(self, *steps: EditStep) -> None:
         edit = Edit(steps)
@@ -191,8 +196,8 @@ class Editor:
             if self._selected:
                 self._selected = []
             elif self._actions:
-                back = Edit(self._actions.pop()).moved
-                self.moved, self.moves, self.marks = back.inverse, self.moves + 1, []
+                self.moved = Edit(self._actions.pop()).moved.inverse
+                self._moved()
                 self._left = Edit(tuple(self.steps)).applied(self._original)
             else:
                 raise UserError("nothing is left to undo")
@@ -256,8 +261,10 @@ def first_hit(g: Gaussians, origin: np.ndarray, ray: np.ndarray) -> np.ndarray |
     way = np.einsum("jin,j->ni", axes, ray) / size
     at = -(start * way).sum(1) / (way * way).sum(1)  # where the splat is densest
     away = ((start + at[:, None] * way) ** 2).sum(1)
-    alpha = np.minimum(g.opacities[near] * np.exp(-0.5 * away), 0.99)
+    alpha = np.where(at > 0, np.minimum(g.opacities[near] * np.exp(-0.5 * away), 0.99), 0)
     order = np.argsort(at)
     left = np.cumprod(1 - alpha[order])
-    hit = order[np.argmax(left < 0.5)] if left[-1] < 0.5 else int(np.argmax(alpha))
+    if left[-1] < 0.5:  # also where each splat takes but little
+        return origin + at[order[np.argmax(left < 0.5)]] * ray
+    hit = int(np.argmax(alpha))
     return origin + at[hit] * ray if alpha[hit] > 0.01 else None

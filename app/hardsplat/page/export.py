@@ -257,7 +257,8 @@ def template(name: str, folder: Path = WEB):
 PAGE, MODULE = "index.html", "hardsplat.js"
 _STREAM = ("stream/levels.js", "stream/load.js")
 _STREAM_WORKER = ("sort.js", "stream/levels.js", "stream/chunks.js", "stream/stream.js")
-_STYLE = "html, body { margin: 0; height: 100%; background: #000; color: #e8e8e6; }"
+_STYLE = """html, body { margin: 0; height: 100%; background: #000; color: #e8e8e6; }
+#disk { margin: 0; padding: 2rem; font: 14px/1.6 system-ui, sans-serif; }"""
 _START = f"""
 import {{ load }} from "./{MODULE}";
 load("lod-meta.json", document.body, {{ whole: true }}).catch(() => {{}});

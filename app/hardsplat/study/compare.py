@@ -76,7 +76,8 @@ def compare(
     }
     values |= {"device": tables[0]["device"], "lpips": lpips, "sides": sides}
     on_page = [{**view, "pictures": encoded[3 * i : 3 * i + 3]} for i, view in enumerate(views)]
-    write_page(path, "compare.html", **values, views=on_page)
+    named = {**values, "scene": Path(values["scene"]).resolve().name, "views": on_page}
+    write_page(path, "compare.html", **named)
     _print(sides, views, path)
     return {**values, "views": views}
 

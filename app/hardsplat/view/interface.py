@@ -21,7 +21,7 @@ from hardsplat.view.splats.inputs import Inputs
 from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.window import Window
 
-NARROWEST = 640  # px of a window at 96 dpi that has room for panels beside the splats
+NARROWEST = 720  # px of a window at 96 dpi that has room for panels beside the splats
 # keys that go on while they are held
 REPEATED = "ArrowLeft ArrowRight ArrowUp ArrowDown BracketLeft BracketRight".split()
 _SHAPES = {

@@ -139,9 +139,10 @@ class TrainingWindow(Watcher):
         if "stop" in viewer.asked:
             viewer.asked.clear()
             run.stop()
-        if log.steps and log.steps[-1] >= session.schedule.steps and self.viewer.busy:
-            self.viewer.busy = False  # nothing else needs the GPU any more
-            self.viewer.inputs.changed = True  # the last frame may be of long ago
+        last = log.steps and log.steps[-1] >= session.schedule.steps
+        if (last or run.ending) and viewer.busy:
+            viewer.busy = viewer.inputs.paused = False  # nothing else needs the GPU any more
+            viewer.inputs.changed = True  # the last frame may be of long ago
         self._tell(run, viewer)
         try:
             self.viewer.turn(session.store.parameters, degree_of(run), wait)

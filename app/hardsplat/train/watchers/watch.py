@@ -37,6 +37,8 @@ class Running(Protocol):
 
     @property
     def config(self) -> TrainConfig: ...
+    @property
+    def ending(self) -> bool: ...  # whether there is no further batch, by a wish to stop
     def save(self) -> None: ...  # a checkpoint and splats.ply, now
     def stop(self) -> None: ...  # ends the run after this turn, as after its last step
     def example(self) -> Measured | None: ...  # the first held-out view, measured now, if any

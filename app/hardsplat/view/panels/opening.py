@@ -7,10 +7,11 @@ from pathlib import Path
 
 from slimgui import imgui
 
-from hardsplat.io.formats import readable
+from hardsplat.io.formats import readable, sog, streamed_sog
 from hardsplat.view.gui import style, widgets
 from hardsplat.view.gui.ui import Ui
 
+TREES = streamed_sog.NAME, sog.META  # what else ends in .json holds no splats
 TITLE = "Open splats, a result or a scene"
 
 
@@ -82,6 +83,7 @@ class Opening:
             found = [path for path in self._folder.iterdir() if not path.name.startswith(".")]
         folders = sorted(path for path in found if path.is_dir())
         files = (path for path in found if path.suffix.lower() in readable())
+        files = (path for path in files if path.suffix != ".json" or path.name in TREES)
         self._listed = folders + sorted(files)
 
     def _choose(self, ui: Ui, path: Path) -> None:

@@ -240,9 +240,12 @@ def _toolbar(ui: Ui, region: tuple[int, int]) -> float:
         i.switch()
         i.touch()
     widgets.hint("Panels on and off (Tab)")
+    save, fill = "Save picture", "Full screen"
+    if region[0] < widgets.em(BUTTONS):
+        save, fill = "Save", "Full"
     for text, down, name, note in (
-        ("Save picture", i.capturing, "capturing", "A picture of the splats as they are shown (P)"),
-        ("Full screen", i.full, "full", "Full screen on and off (F)"),
+        (save, i.capturing, "capturing", "A picture of the splats as they are shown (P)"),
+        (fill, i.full, "full", "Full screen on and off (F)"),
         (" ? ", i.help, "help", "Mouse and keys (H)"),
     ):
         widgets.flow(text, region[0] - 1.5 * gap)
@@ -289,6 +292,8 @@ def _figures(ui: Ui, region: tuple[int, int]) -> None:
         parts.append(f"{widgets.digits(facts.picture_ms)} ms")
     parts += [str(facts.rows[name]) for name in ("format", "blending") if name in facts.rows]
     parts.append(f"{region[0]} x {region[1]}")
+    while imgui.calc_text_size("   ".join(parts))[0] > region[0] - 4 * gap:
+        parts.pop()
     _begin("figures", (gap, region[1] - gap), (0, 1))
     imgui.text_colored(style.FAINT, "   ".join(parts))
     _end()

@@ -50,6 +50,7 @@ def _buttons(ui: Ui, run: TrainingFacts) -> None:
     widgets.hint("Ends the training here, as after its last step")
     if imgui.begin_popup("Stop?"):
         imgui.text("End it here?")
+        imgui.dummy((widgets.em(12), 0))  # the width that buttons share
         choice = widgets.buttons("Go on", "Stop", colors={"Stop": style.RED})
         if choice == "Stop":
             ui.asked.add("stop")
@@ -61,7 +62,7 @@ def _buttons(ui: Ui, run: TrainingFacts) -> None:
 def _figures(ui: Ui, run: TrainingFacts) -> None:
     if not imgui.begin_table("figures", 3):
         return
-    shown = {"steps a second": widgets.digits(run.pace) if run.pace else "-"}
+    shown = {"pace": f"{widgets.digits(run.pace)} steps/s" if run.pace else "-"}
     shown["splats"] = f"{ui.facts.splats:,}"
     shown["time left"] = "done" if run.done else duration(run.left)
     shown["loss"] = "-" if run.loss is None else f"{run.loss:.4f}"
