@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Planes:
     count: int
     buffers: dict[str, list[Buffer]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def roles(self) -> dict[str, tuple[str, ...]]:
         """What `means`, `d_means`, `average_means` and `adam_means` name."""
         q = self.quantity

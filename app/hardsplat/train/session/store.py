@@ -139,7 +139,8 @@ class SplatStore:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the arrays of a snapshot with as many splats as the capacity."""
-        return {name: self._shape(name, self.capacity) for name in self._kept()}
+        n = self.capacity
+        return {name: self._shape(name, n) for name in self._kept()}
 
     def _shape(self, name: str, n: int) -> tuple[int, ...]:
         """Of an array of a snapshot of n splats."""
