@@ -15,10 +15,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("result", help="result folder of a training, or a file of splats")
-    parser.add_argument(
-        "target",
-        help="file to write, by its ending: .ply .compressed.ply .npz .splat .spz .sog .glb",
-    )
+    parser.add_argument("target", help="file to write, by its ending, as hardsplat convert")
     parser.add_argument("--max-splats", type=int, help="keep the most important ones")
     flags = parser.parse_args()
 

@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("splats", help=".ply, .npz, .splat, .spz, .sog, .glb")
+    parser.add_argument("splats", help="file of splats")
     parser.add_argument("gif")
     parser.add_argument("--views", type=int, default=60)
     parser.add_argument("--size", type=int, nargs=2, default=(640, 480))

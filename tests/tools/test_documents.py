@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from hardsplat.io.formats import FILE_FORMATS
 from tools import words
 
 DOCUMENTS = words.tracked(words.DOCUMENTS)
@@ -73,3 +74,11 @@ def test_commands_of_the_documents_start():
     for module in ("tools.words", "tools.module_tables", "tools.layers"):
         command = [sys.executable, "-m", module, "--help"]
         assert subprocess.run(command, cwd=words.ROOT, capture_output=True).returncode == 0
+
+
+def test_the_guide_names_every_format_of_splats():
+    text = (words.ROOT / "docs/guide/formats.md").read_text()
+    table = text.partition("## Which format")[2].partition("\n## ")[0]
+    cells = "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("|"))
+    missing = {row.suffix for row in FILE_FORMATS.values()} - set(re.findall("`(.*?)`", cells))
+    assert not missing, "the table under `Which format` has no row of them"

@@ -2,6 +2,7 @@
 
 from hardsplat.cli import handlers
 from hardsplat.cli.flags import Command
+from hardsplat.io.formats import readable, writable
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import PICTURES
 
@@ -139,13 +140,13 @@ verbose
     ),
     "convert": Command(
         "write splats in another format, or fewer of them",
-        """
-source IN: result folder of a training, or .ply (also compressed), .npz, .splat, .spz, .sog, .glb,
-    or a checkpoint
-target OUT: file to write, by its ending: .ply .compressed.ply .npz .splat .spz .sog .glb
+        f"""
+source IN: result folder of a training, a checkpoint of one, or a file of splats, by its ending:
+    {" ".join(readable())}
+target OUT: file to write, by its ending: {" ".join(writable())}
 --sh-degree N: highest spherical-harmonic degree kept (default: all that there are)
---up {x,y,z,-x,-y,-z}: world axis of IN that points up; OUT is turned to have its format's up there
-    (default: -y, so nothing is turned)
+--up {{x,y,z,-x,-y,-z}}: world axis of IN that points up; OUT is turned to have its format's up
+    there (default: -y, so nothing is turned)
 --min-opacity X: leave out splats below this opacity, 0 to 1 (default: 0)
 --max-splats N: most splats: of a result folder those that contribute most to its training views, of
     a file those with the most opacity times area

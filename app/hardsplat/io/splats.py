@@ -43,8 +43,7 @@ def open_splats(path: str | Path) -> SplatStream:
 
 
 def load_splats(path: str | Path) -> Gaussians:
-    """All splats of a file: .ply (also compressed), .npz (also a checkpoint of training), .splat,
-    .spz, .sog, .glb.
+    """All splats of a file in any format, or of a checkpoint of training.
 
     Splats that no renderer can draw are left out, and the log says how many there were. Raises
     UserError for a file that is missing, damaged, or without a splat that can be drawn.

@@ -1,59 +1,97 @@
-"""Formats of splats: a module and a row each. `app/hardsplat/io/splats.py` reads and writes by this
-table; tests and help walk it."""
+"""Formats of splats: a row each here, and a module in this folder, which is imported when a file is
+read or written. Commands, their help and the tests of all formats walk the rows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats import (
-    checkpoint,
-    compressed_ply,
-    glb,
-    npz,
-    ply,
-    sog,
-    sog_write,
-    splat,
-    spz,
-    streamed_sog,
-)
-from hardsplat.io.formats.base import FileFormat
+
+if TYPE_CHECKING:
+    from hardsplat.io.formats.base import Lost, SplatStream
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format of files.
+
+    suffix: end of the file's name, or all of it where it begins without a dot. frame: where its
+    axes x, y, z point, as in SPZ's documentation: R right, L left, U up, D down, F forward, B back.
+    reader, writer: modules of this folder, with the functions `read` and `write`; without a writer
+    it is only read. The reader has `holds(path)` where other formats share the suffix, and
+    `size(path)`, bytes, where several files belong together.
+
+    morton: neighbours in space must be neighbours in the file for it to be small. keeps_filter: it
+    can say that splats are antialiased. by_views: it loses less where `seen` of the stream is
+    known. highest_degree: of the SH that it holds.
+    """
+
+    suffix: str
+    frame: str
+    reader: str
+    writer: str = ""
+    morton: bool = False
+    keeps_filter: bool = True
+    by_views: bool = False
+    highest_degree: int = 3
+
+    @property
+    def ending(self) -> str:
+        """What follows the last dot of the suffix, and the dot."""
+        return f".{self.suffix.rpartition('.')[2]}"
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file is of this format, by its name, and by its content where `holds` of the
+        reader asks for that."""
+        whole = not self.suffix.startswith(".")
+        if path.name != self.suffix if whole else not path.name.lower().endswith(self.ending):
+            return False
+        asks = getattr(_module(self.reader), "holds", None)
+        return asks is None or asks(path)
+
+    def read(self, path: Path) -> SplatStream:
+        """Splats in the format's frame, after checks that take no memory."""
+        return _module(self.reader).read(path)
+
+    def write(self, path: Path, splats: SplatStream) -> Lost | None:
+        """Writes splats in the format's frame; what the file does not hold, if anything."""
+        return _module(self.writer).write(path, splats)
+
+    def size(self, path: Path) -> int:
+        """Bytes of all files that belong to it."""
+        own = getattr(_module(self.reader), "size", None)
+        return own(path) if own else path.stat().st_size
+
+
+def _module(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")
+
 
 FILE_FORMATS = {  # of rows with the same suffix the first that holds the file reads it
     "compressed.ply": FileFormat(
-        ".compressed.ply", "compressed PLY of PlayCanvas and SuperSplat", "RDF",
-        compressed_ply.read, compressed_ply.write, compressed_ply.holds, morton=True,
-        by_views=True),
-    "ply": FileFormat(".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write),
-    "checkpoint": FileFormat(
-        ".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds),
-    "npz": FileFormat(".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write),
-    "splat": FileFormat(
-        ".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write,
-        keeps_filter=False, highest_degree=0),
-    "spz": FileFormat(
-        ".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True, by_views=True),
-    "sog": FileFormat(
-        ".sog", "SOG of PlayCanvas", "RDF", sog.read, sog_write.write, morton=True, by_views=True),
-    "sog folder": FileFormat(
-        sog.META, "SOG as a folder of images", "RDF", sog.read,
-        holds=lambda path: path.name == sog.META, size=lambda path: sog.folder_bytes(path.parent)),
-    "streamed sog": FileFormat(
-        streamed_sog.NAME, "streamed SOG: levels of detail", "RDF", streamed_sog.read,
-        holds=streamed_sog.holds, size=streamed_sog.size),
-    "glb": FileFormat(
-        ".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb.write),
+        ".compressed.ply", "RDF", "compressed_ply", "compressed_ply", morton=True, by_views=True),
+    "ply": FileFormat(".ply", "RDF", "ply", "ply"),
+    "checkpoint": FileFormat(".npz", "RDF", "checkpoint"),
+    "npz": FileFormat(".npz", "RDF", "npz", "npz"),
+    "splat": FileFormat(".splat", "RDF", "splat", "splat", keeps_filter=False, highest_degree=0),
+    "spz": FileFormat(".spz", "RUB", "spz", "spz", morton=True, by_views=True),
+    "sog": FileFormat(".sog", "RDF", "sog", "sog_write", morton=True, by_views=True),
+    "sog folder": FileFormat("meta.json", "RDF", "sog"),
+    "streamed sog": FileFormat("lod-meta.json", "RDF", "streamed_sog"),
+    "glb": FileFormat(".glb", "LUF", "glb", "glb"),
 }  # fmt: skip
 
 
 def readable() -> list[str]:
-    """Suffixes of files that can be read, `.ply` among them for both kinds."""
-    return list(dict.fromkeys(f".{f.suffix.rpartition('.')[2]}" for f in FILE_FORMATS.values()))
+    """Endings of files that can be read, `.ply` among them for both kinds."""
+    return list(dict.fromkeys(row.ending for row in FILE_FORMATS.values()))
 
 
 def writable() -> list[str]:
-    return [f.suffix for f in FILE_FORMATS.values() if f.writes]
+    return [row.suffix for row in FILE_FORMATS.values() if row.writer]
 
 
 def format_to_read(path: Path) -> FileFormat:
@@ -63,8 +101,7 @@ def format_to_read(path: Path) -> FileFormat:
     if path.is_dir():
         raise UserError(f"{path}: cannot be read: Is a directory; {known}")
     for row in FILE_FORMATS.values():
-        named = path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}")
-        if named and (row.holds is None or row.holds(path)):
+        if row.holds(path):
             return row
     raise UserError(f"{path}: {known if path.exists() else f'not found; {known}'}")
 
@@ -72,6 +109,6 @@ def format_to_read(path: Path) -> FileFormat:
 def format_to_write(path: Path) -> FileFormat:
     """By the end of its name. Raises UserError where there is none."""
     for row in FILE_FORMATS.values():
-        if row.writes and path.name.lower().endswith(row.suffix):
+        if row.writer and path.name.lower().endswith(row.suffix):
             return row
     raise UserError(f"{path}: splats are written as {', '.join(writable())}")

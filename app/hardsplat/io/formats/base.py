@@ -106,45 +106,9 @@ def with_means(
         yield g
 
 
-def not_written(path: Path, splats: SplatStream) -> None:
-    """The `write` of formats that are only read."""
-    raise UserError(f"{path}: files of this format are only read")
-
-
 def size_of(path: Path) -> int:
     with open(path, "rb") as file:
         return os.fstat(file.fileno()).st_size
-
-
-@dataclass(frozen=True)
-class FileFormat:
-    """A format of files, as the registry lists it.
-
-    suffix: end of the file's name. title: what it is, for help and messages. frame: where its axes
-    x, y, z point, as in SPZ's documentation: R right, L left, U up, D down, F forward, B back.
-    read: path -> Splats in that frame, after checks that take no memory. write: (path, Splats in
-    that frame) -> what the file does not hold, if anything. holds: whether a file with this suffix
-    is of this format, where formats share the suffix. morton: neighbours in space must be
-    neighbours in the file for it to be small. keeps_filter: it can say that splats are antialiased.
-    by_views: it loses less where `seen` of the stream is known. highest_degree: of the SH that it
-    holds. size: path -> bytes of all files that belong to it.
-    """
-
-    suffix: str
-    title: str
-    frame: str
-    read: Callable[[Path], SplatStream]
-    write: Callable[[Path, SplatStream], Lost | None] = not_written
-    holds: Callable[[Path], bool] | None = None
-    morton: bool = False
-    keeps_filter: bool = True
-    by_views: bool = False
-    highest_degree: int = 3
-    size: Callable[[Path], int] = size_of
-
-    @property
-    def writes(self) -> bool:
-        return self.write is not not_written
 
 
 def in_memory(gaussians: Gaussians, antialiased: bool = False) -> SplatStream:

@@ -86,6 +86,11 @@ class _Beside:
         return (self._folder / name).read_bytes()
 
 
+def size(path: Path) -> int:
+    """Bytes of a zip, or of the images in a folder with a meta.json."""
+    return folder_bytes(path.parent) if path.name == META else base.size_of(path)
+
+
 def folder_bytes(folder: Path) -> int:
     """Bytes of the images in a folder."""
     return sum(file.stat().st_size for file in folder.iterdir() if file.suffix == ".webp")

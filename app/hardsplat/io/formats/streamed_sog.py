@@ -69,10 +69,6 @@ class StreamedTree:
         return stream
 
 
-def holds(path: Path) -> bool:
-    return path.name == NAME
-
-
 def read(path: Path) -> SplatStream:
     """The finest level of every leaf, and the environment."""
     tree = read_tree(path)
