@@ -106,16 +106,16 @@ def test_lists_grow_and_are_given_back(device, monkeypatch):
 
 def short_of_memory(monkeypatch, limit: int) -> list[int]:
     """Allocations of lists above `limit` bytes fail; returns the sizes that were refused."""
-    allocate, refused = pair_lists.allocate_all, []
+    allocate, refused = pair_lists.allocate_overlaid, []
 
-    def allocate_all(device, nbytes):
+    def refusing(device, nbytes, lives):
         if max(nbytes.values()) > limit:
             refused.append(max(nbytes.values()))
             raise OutOfMemory("full")
-        return allocate(device, nbytes)
+        return allocate(device, nbytes, lives)
 
     for module in (pair_lists, rasterizer):
-        monkeypatch.setattr(module, "allocate_all", allocate_all)
+        monkeypatch.setattr(module, "allocate_overlaid", refusing)
     return refused
 
 

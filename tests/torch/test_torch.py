@@ -396,14 +396,14 @@ def test_images_without_memory_for_lists(monkeypatch, in_order):
     wanted, _ = first_images(monkeypatch, in_order)
     allocated = []
 
-    def full(device, nbytes):
+    def full(device, nbytes, lives):
         allocated.append(nbytes)
         if nbytes.get("pair_splats", 0) > 64:
             raise OutOfMemory("full")
         return allocate_all(device, nbytes)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_lists, "allocate_all", full)
+        patch.setattr(pair_lists, "allocate_overlaid", full)
         if in_order:
             found, engine = first_images(monkeypatch, in_order, **SMALL)
             assert agree(found, wanted)

@@ -28,7 +28,7 @@ _PURPOSES = {
     "projected splats": "splats2d splats2d_minus splats2d_cover "
     "colors2d colors2d_minus colors2d_cover tile_splats tile_reaches",
     "sort": "keys keys_alt order order_alt digit_counts digit_totals working shown_bits shown_sums",
-    "tiles": "tile_spans tile_starts tile_order tile_changes tile_cursors pair_sums "
+    "tiles": "scratch tile_spans tile_starts tile_order tile_changes tile_cursors pair_sums "
     "pair_tiles pair_tiles_alt pair_splats pair_splats_alt pair_digits pair_records "
     "pair_subgroups pair_keys checkpoints reaches bucket_tiles",
     "target": "target target_minus layers shown values palette screen",

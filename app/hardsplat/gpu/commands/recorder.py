@@ -25,6 +25,7 @@ from hardsplat.gpu.device.queue import (
 )
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.overlaid import overlaps
 from hardsplat.gpu.memory.resources import copy_between
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.descriptors import DescriptorSets, descriptor_writes
@@ -51,11 +52,12 @@ class Barriers:
     """Records a barrier before a pass that touches what one wrote, or writes what one read.
 
     Between compute passes it is one of theirs alone, and it holds back the reading of work sizes
-    only where those were written.
+    only where those were written. overlaps: names whose bytes are in part those of others, which a
+    pass that writes the one writes too.
     """
 
-    def __init__(self, commands):
-        self._commands, self._schedule = commands, schedule()
+    def __init__(self, commands, overlaps: Mapping[str, Set[str]] = {}):
+        self._commands, self._schedule, self._overlaps = commands, schedule(), overlaps
         self._written: set[str] = set()
         self._read: set[str] = set()
         self._apart: set[str] = set()  # of _written: passes write separate parts of these
@@ -78,6 +80,7 @@ class Barriers:
         computes: they are a compute pass's. commanded: its work sizes are in `indirect`. apart: of
         `writes`, what passes write parts of that no other pass touches which declares it too.
         """
+        writes = writes.union(*(self._overlaps.get(name, ()) for name in writes))
         shared = apart & self._apart
         clashes = reads & self._written or writes & (self._written - shared) or writes & self._read
         written, read = self._unshown
@@ -153,7 +156,7 @@ class Recorder:
         self.commands = begin(device, usage=flags)
         self._framebuffers: list = []
         self._sets = DescriptorSets(device)
-        self._barriers = Barriers(self.commands)
+        self._barriers = Barriers(self.commands, overlaps(resources))
         self._beside: dict[str, Callable[[Recorder], None]] = {}
         counted = counted and "statistics" in device.capabilities
         self._clock = Timestamps(device, self.commands) if timed and device.timestamp_ns else None

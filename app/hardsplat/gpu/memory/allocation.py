@@ -35,7 +35,8 @@ class Allocation:
     """A Vulkan buffer or image with memory of its own, `nbytes` of it.
 
     kind: Buffer or Image. host: the host sees the memory, else it is the device's where there is
-    such. addressed: shaders reach it by address. shared: other APIs may import it. fields: of the
+    such. addressed: shaders reach it by address. shared: other APIs may import it. within: another
+    allocation, whose memory it has from a byte on, and none of its own. fields: of the
     VkBufferCreateInfo or VkImageCreateInfo. Raises OutOfMemory, which names grows_with.
     """
 
@@ -49,12 +50,21 @@ class Allocation:
         addressed: bool = False,
         shared: bool = False,
         grows_with: str = "",
+        within: tuple[Allocation, int] | None = None,
         **fields,
     ):
         device.free_buried()
         self._device, self._kind = device, kind
         self.handle: Any = device.create(kind, **fields)
         needs = getattr(vk, f"vkGet{kind}MemoryRequirements")(device.handle, self.handle)
+        bind = getattr(vk, f"vkBind{kind}Memory")
+        self._counted, self._owns = ("host" if host else f"{kind.lower()}s", name), not within
+        if within:
+            of, place = within
+            self.memory: Any = of.memory
+            self.nbytes = 0
+            bind(device.handle, self.handle, self.memory, place)
+            return
         self.nbytes = needs.size
         limit = 0 if host else device.memory_limit
         chain = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if addressed else None
@@ -77,8 +87,7 @@ class Allocation:
             device.destroy(kind, self.handle)
             raise
         self.memory = device.own("Memory", memory, vk.vkFreeMemory)
-        getattr(vk, f"vkBind{kind}Memory")(device.handle, self.handle, self.memory, 0)
-        self._counted = "host" if host else f"{kind.lower()}s", name
+        bind(device.handle, self.handle, self.memory, 0)
         device.usage.add(*self._counted, self.nbytes)
         if device.usage.on_device == device.usage.peak and self.nbytes >= LARGE:
             device.memory_peak()  # has the driver count
@@ -104,5 +113,6 @@ class Allocation:
 
     def free(self) -> None:
         self._device.destroy(self._kind, self.handle)
-        self._device.destroy("Memory", self.memory)
-        self._device.usage.add(*self._counted, -self.nbytes)
+        if self._owns:
+            self._device.destroy("Memory", self.memory)
+            self._device.usage.add(*self._counted, -self.nbytes)

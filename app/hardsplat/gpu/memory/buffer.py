@@ -33,7 +33,8 @@ class Buffer:
 
     addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one
     allocation. grows_with: see OutOfMemory; by default that of the contract. shared: `fd()` hands
-    its memory to others; takes the capability `memory_fd`. Raises OutOfMemory.
+    its memory to others; takes the capability `memory_fd`. within: another buffer in whose memory
+    it lies from a byte on, instead of its own, see overlaid.py. Raises OutOfMemory.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Buffer:
         addressed: bool = False,
         grows_with: str = "",
         shared: bool = False,
+        within: tuple[Buffer, int] | None = None,
     ):
         if not grows_with and name in contract.BUFFERS:
             grows_with = contract.BUFFERS[name].grows_with
@@ -56,9 +58,10 @@ class Buffer:
             what = f"buffer {name} needs {size:.0f} MiB, {device.name} allows {most}"
             raise OutOfMemory(what, grows_with)
         self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
+        self.within = within
         external = vk.VkExternalMemoryBufferCreateInfo(handleTypes=_OPAQUE_FD) if shared else None
         usage = _USAGE | (_ADDRESS_USAGE if addressed else 0)
-        self._allocation = Allocation(
+        self._allocation: Allocation = Allocation(
             device,
             "Buffer",
             name,
@@ -69,6 +72,7 @@ class Buffer:
             size=nbytes,
             usage=usage,
             grows_with=grows_with,
+            within=(within[0]._allocation, within[1]) if within else None,
         )
         self.handle, self.allocated = self._allocation.handle, self._allocation.nbytes
         self.fd = self._allocation.fd  # of a shared buffer, `allocated` bytes

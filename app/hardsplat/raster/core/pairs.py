@@ -11,11 +11,12 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all
+from hardsplat.gpu.memory.overlaid import MEMORY, Lives, allocate_overlaid
 
 log = logging.getLogger("hardsplat")
 HEADROOM = 1.5  # what is allocated over what frames need: each replacement takes some 0.3 s
 SPARE = 0.6  # share of a capacity below which the rest is given back
+_APART: Lives = {}
 
 
 class Counted(Protocol):
@@ -27,7 +28,7 @@ class PairLists:
     """The part of a rasterizer that holds pairs and checkpoints, and lets their buffers grow and
     shrink. pair_capacity, checkpoint_capacity: how many fit.
 
-    Without pairs there is nothing to hold: both are 0.
+    Without pairs there is nothing to hold: both are 0. lives: of those buffers that share memory.
     """
 
     device: Device
@@ -36,6 +37,7 @@ class PairLists:
     beyond = "the farthest are not drawn"  # what becomes of pairs that do not fit
     pair_capacity = checkpoint_capacity = 0
     least_pairs = 0  # which are not given back
+    lives = _APART
     _own: dict[str, Buffer | Image]
     _parameters: Counted
     _warned = False  # that pairs are left out
@@ -106,13 +108,16 @@ class PairLists:
         changed = {name: n for name, n in sizes.items() if n != before[name]}
         if not changed:
             return
+        if changed.keys() & self.lives.keys():
+            changed |= {name: n for name, n in sizes.items() if name in self.lives}
         self.device.wait_idle()
-        for name in changed:
+        for name in self._own.keys() & {*changed, MEMORY}:
             self._own.pop(name).destroy()
         try:
-            self._own |= allocate_all(self.device, changed)
+            self._own |= allocate_overlaid(self.device, changed, self.lives)
         except OutOfMemory:
-            self._own |= allocate_all(self.device, {name: before[name] for name in changed})
+            old = {name: before[name] for name in changed}
+            self._own |= allocate_overlaid(self.device, old, self.lives)
             self._collect()
             raise
         self.pair_capacity, self.checkpoint_capacity = pairs, checkpoints

@@ -21,6 +21,7 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.overlaid import allocate_overlaid
 from hardsplat.gpu.memory.resources import allocate_all, buffer_in
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
@@ -52,6 +53,19 @@ TILE = contract.CONSTANTS["TILE"]
 # larger ones pay.
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
+# Scratch of a training step in one memory: the first and the last of these parts of the step in
+# which it has something to keep. Draws of scores come after the gradients, and read checkpoints.
+PROJECT, SORT, COUNT, LIST, DRAW, GRADIENTS, SCORES = range(7)
+LIVES = {
+    **dict.fromkeys(("splats2d", "colors2d"), (PROJECT, COUNT)),
+    "keys": (PROJECT, LIST),
+    **dict.fromkeys(("keys_alt", "order_alt"), (SORT, SORT)),
+    "tile_spans": (COUNT, LIST),
+    "pair_tiles": (PROJECT, LIST),  # how many fit is read before
+    **dict.fromkeys(("pair_tiles_alt", "pair_splats_alt", "pair_keys"), (LIST, LIST)),
+    "checkpoints": (DRAW, SCORES),
+    **dict.fromkeys(("d_colors", "directions"), (GRADIENTS, GRADIENTS)),
+}
 _LISTS = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
 # Draws of a frame whose pairs are not listed.
 _UNLISTED: dict = {"share": "tiled/share_all.glsl", "walk": "tiled/walk.glsl"}
@@ -257,10 +271,25 @@ class TiledRasterizer(Rasterizer):
         if self.bucket:
             subgroups = self.tiles * forward_subgroups(device.subgroup_size)
             nbytes["reaches"] = subgroups * contract.itemsize("reaches")
+        self._overlaid: dict[str, int] = {}
+        if self._trains:
+            self.lives = LIVES
+            for name in LIVES.keys() & self._own.keys():  # of the projection
+                self._overlaid[name] = self._own[name].nbytes
+                self._own.pop(name).destroy()
+            self._overlaid |= {name: nbytes.pop(name) for name in LIVES.keys() & nbytes.keys()}
         self._own |= allocate_all(device, nbytes)
         if "tile_changes" in nbytes:
             buffer_in(self._own, "tile_changes").fill(0)  # each frame leaves it clean
         self._allocate_lists()
+
+    @property
+    def _trains(self) -> bool:
+        """Whether nothing reads the scratch of a draw but the step that it is of, in which there is
+        one draw."""
+        if not (self.bucket and isinstance(self.projection, Perspective) and self.projection.sink):
+            return False
+        return not (self.projection.sink.stores or self.projection.sink.depths)
 
     def _find_unlisted(self) -> None:
         self.draws_unlisted = draws_unlisted(self.projection, self.rows.tile_backward)
@@ -272,7 +301,7 @@ class TiledRasterizer(Rasterizer):
         while True:
             try:
                 sizes = self._pair_bytes(self.pair_capacity, self.checkpoint_capacity)
-                self._own |= allocate_all(self.device, sizes)
+                self._own |= allocate_overlaid(self.device, sizes, self.lives)
                 return
             except OutOfMemory:
                 if not self.rows.tile_backward.on_demand or self.checkpoint_capacity <= 1:
@@ -304,7 +333,7 @@ class TiledRasterizer(Rasterizer):
         return max(1, min(most, reach // _CHECKPOINT_BYTES))
 
     def _pair_bytes(self, pairs: int, checkpoints: int = 0) -> dict[str, int]:
-        nbytes = pair_bytes(self.projection.in_order, pairs)
+        nbytes = pair_bytes(self.projection.in_order, pairs) | self._overlaid
         if self.bucket:
             if not self.rows.tile_backward.on_demand:
                 checkpoints = self._buckets(pairs)

@@ -362,7 +362,8 @@ class Session:
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        own = {n: r for n, r in self.resources.items() if not (isinstance(r, Buffer) and r.host)}
+        there = self.resources.items()
+        own = {n: r for n, r in there if not (isinstance(r, Buffer) and (r.host or r.within))}
         sizes = {n: r.nbytes for n, r in own.items()} | self.store.parameters.nbytes()
         for name, size in self.drawing.working_bytes().items():
             sizes[name] = sizes.get(name, 0) + size

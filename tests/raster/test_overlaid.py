@@ -1,0 +1,73 @@
+"""Scratch of a step that lies in one memory."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hardsplat.gpu.commands.recorder import Barriers
+from hardsplat.gpu.memory.overlaid import MEMORY, overlaps, placed
+from hardsplat.raster.tiled import rasterizer
+from tests.helpers.training import open_session, settings
+
+LIFE = st.tuples(st.integers(0, 5), st.integers(0, 3)).map(lambda t: (t[0], t[0] + t[1]))
+BUFFERS = st.lists(st.tuples(st.integers(1, 60_000), LIFE), min_size=1, max_size=8)
+
+
+@given(BUFFERS)
+def test_what_lives_in_one_part_does_not_overlap(buffers):
+    sizes = {str(i): size for i, (size, _) in enumerate(buffers)}
+    lives = {str(i): life for i, (_, life) in enumerate(buffers)}
+    places, most = placed(sizes, lives)
+    spans = {name: range(at, at + sizes[name]) for name, at in places.items()}
+    assert spans.keys() == sizes.keys() and max(span.stop for span in spans.values()) <= most
+    for a in sizes:
+        for b in sizes.keys() - {a}:
+            if lives[a][0] <= lives[b][1] and lives[b][0] <= lives[a][1]:
+                assert spans[a].stop <= spans[b].start or spans[b].stop <= spans[a].start
+    alone = [size for size, life in buffers if life == (0, 5)]
+    assert most >= sum(alone)
+
+
+@pytest.fixture(params=[True, False], ids=["in order", "local"])
+def in_order(request, monkeypatch):
+    monkeypatch.setattr(rasterizer, "is_local", lambda row, lanes: not request.param)
+
+
+OWN = dict(rasterizer="tiled", strategy="budget", sh_degree=3, max_steps=40)
+
+
+def test_no_pass_reads_what_another_has_overwritten(device, scene, monkeypatch, in_order):
+    """Along every recording of a session, that of steps with scores too."""
+    found, order = [], Barriers.order
+    lost: dict[Barriers, dict[str, str]] = {}
+
+    def ordered(self, reads, writes, *more, **how):
+        gone = lost.setdefault(self, {})
+        found.extend((name, gone[name]) for name in reads if name in gone)
+        for name in writes:
+            gone.pop(name, None)
+            gone.update(dict.fromkeys(self._overlaps.get(name, ()), name))
+        order(self, reads, writes, *more, **how)
+
+    monkeypatch.setattr(Barriers, "order", ordered)
+    session = open_session(device, settings(scene, **OWN))
+    resources = session.drawing.raster.resources
+    assert "checkpoints" in overlaps(resources) and len(lost) > 3 and found == []
+    whole = sum(resources[name].nbytes for name in overlaps(resources))
+    assert resources[MEMORY].nbytes < whole
+
+
+def test_a_training_is_the_same_without(device, scene, monkeypatch, in_order):
+    left = []
+    for lives in (rasterizer.LIVES, {}):
+        monkeypatch.setattr(rasterizer, "LIVES", lives)
+        session = open_session(device, settings(scene, **OWN, deterministic=True))
+        for _ in range(4):
+            session.run(5)
+            session.drain()
+            session.drawing.raster.reserve_pairs(1 << 21)  # which replaces the memory
+            session.refine()
+        state = session.store.snapshot(session.step)
+        left.append({name: values.tobytes() for name, values in state.buffers.items()})
+        session.destroy()
+    assert left[0] == left[1]
