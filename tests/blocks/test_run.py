@@ -181,7 +181,7 @@ def test_what_blocks_cannot_have_is_refused(planned, tmp_path, error_of, words):
     assert REFUSED[words] in line
 
 
-@pytest.mark.parametrize("flag", ["--cluster tcp://127.0.0.1:1", "--scheduler-file nothing.json"])
+@pytest.mark.parametrize("flag", ["--cluster tcp://127.0.0.1:1", "--cluster nothing.json"])
 def test_a_cluster_that_is_not_there_is_named(planned, tmp_path, error_of, flag, monkeypatch):
     scene, plan = planned
     needs.module("distributed")

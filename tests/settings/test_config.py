@@ -187,8 +187,7 @@ FOREIGN = [  # named in a flag -> what a UserError says that it belongs to, and 
     ({"format": "unorm8", "rasterizer": "tiled"}, "--rasterizer hardware", "tiled"),
     ({"tile_threshold": 4, "rasterizer": "hardware"}, "--rasterizer tiled", "hardware"),
     ({"gradient_pairs": 2}, "--gradient stochastic", "auto"),
-    ({"ppisp_lr": 0.1, "exposure": "none"}, "--exposure ppisp", "none"),
-    ({"affine_lr": 0.1, "exposure": "none"}, "--exposure affine", "none"),
+    ({"exposure_lr": 0.1, "exposure": "none"}, "--exposure affine", "none"),
     ({"pose_lr": 1e-4}, "--pose-opt", "none"),
     ({"intrinsics_lr": 1e-4}, "--intrinsics-opt", "none"),
 ]

@@ -321,11 +321,11 @@ def unmatched(tmp_path):
     says."""
     import pycolmap
 
-    from hardsplat.sfm.colmap.job import Job
+    from hardsplat.sfm.colmap.job import PoseJob
 
     said, how = [], dict(error=1.0, seed=0, method="sequential", mapper="incremental", lens=True)
     of_files = dict(scene=tmp_path, images=tmp_path, threads=2, photographs=[])
-    job = Job(how | of_files, lambda *message: said.append(message))
+    job = PoseJob(how | of_files, lambda *message: said.append(message))
     job.work.mkdir()
     with pycolmap.Database.open(job.path) as database:
         row = pycolmap.Camera.create_from_model_name(1, "SIMPLE_RADIAL", 120.0, 100, 100)

@@ -20,7 +20,7 @@ from tests.oracle import loss as oracle_loss
 from tests.oracle.render import render
 
 WIDTH, HEIGHT = 48, 32
-FALLOFF = Quantity("falloff", "photograph", 1, Rate("ppisp_lr"))
+FALLOFF = Quantity("falloff", "photograph", 1, Rate("exposure_lr"))
 VIGNETTE = """
 UNIFORM_planes
 VALUE_falloff(readonly)

@@ -92,7 +92,7 @@ def test_gradients_against_central_differences(device, options):
 
 def test_poses_are_found_against_splats_that_stay(device, scene):
     """Of photographs of splats, from where they were not taken."""
-    rates = dict(pose_lr=3e-3, pose_lr_final=3e-5, pose_warm_up=1)
+    rates = dict(pose_lr=3e-3, pose_warm_up=1)
     config = settings(scene, strategy="none", max_steps=150, pose_opt=True, batch_steps=50, **rates)
     first = settings(scene, strategy="none", max_steps=120, batch_steps=60)
     session = open_session(device, first)
@@ -123,7 +123,7 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
 @pytest.mark.parametrize("rasterizer, rate", [("hardware", 0.02), ("tiled", 1e-3)])
 def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer, rate):
     """No camera leaves its limits, and the moments of the photograph seen alone change."""
-    rates = dict(pose_lr=rate, pose_lr_final=rate, pose_warm_up=1)
+    rates = dict(pose_lr=rate, pose_warm_up=1)
     config = settings(scene, strategy="none", pose_opt=True, rasterizer=rasterizer, **rates)
     session = open_session(device, config)
     to_world = np.stack([c.w2c[:3, :3].T for c in session.job.views.cameras])

@@ -160,13 +160,13 @@ def _wait_until_free(folder: Path) -> None:
 def scheduler_of(settings: BlockSettings) -> str | None:
     """The address of the cluster that the settings name; None for this machine. Raises UserError
     for a file that names none."""
-    file = settings.scheduler_file
-    if settings.cluster or file is None:
-        return settings.cluster
+    named = settings.cluster
+    if named is None or "://" in named:
+        return named
     try:
-        return str(json.loads(file.read_text())["address"])
+        return str(json.loads(Path(named).read_text())["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"--scheduler-file {file}: names no scheduler ({error})") from None
+        raise UserError(f"--cluster {named}: names no scheduler ({error})") from None
 
 
 @contextmanager

@@ -199,11 +199,10 @@ REFINE = subsystem(
             "float extent": "scene radius, world units",
             "float grow_grad2d": "mean gradient above which a splat is cloned or split, NDC units",
             "float grow_scale3d": "clone below, split above this scale, share of extent",
-            "float prune_opa": "opacity below which a splat is pruned",
+            "float prune_opa": "opacity below which a splat is pruned; MCMC: at which it is dead, "
+            "and the least that sharing leaves",
             "uint reset_every": "steps between opacity resets",
             "float reset_opacity": "opacity ceiling after a reset",
-            "float min_opacity": "MCMC: opacity at which a splat is dead, and the least that "
-            "sharing leaves",
             "float noise_lr": "MCMC: noise of the means over their learning rate, per squared "
             "extent",
             "uint budget": "budget: splats at the end of growth",

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hardsplat.settings.option import option
@@ -27,11 +26,10 @@ class BlockSettings(Owner):
     )
     cluster: str | None = option(
         None,
-        "train blocks on this Dask cluster, tcp://HOST:PORT, whose workers see the same files",
+        "train blocks on this Dask cluster, whose workers see the same files: tcp://HOST:PORT, or "
+        "the file that its scheduler wrote",
         shown="this machine",
-    )
-    scheduler_file: Path | None = option(
-        None, "the same by the file that the cluster's scheduler wrote", shown="none"
+        aka="scheduler_file",
     )
     polish_steps: int = option(
         1_500,

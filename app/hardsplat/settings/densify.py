@@ -58,7 +58,6 @@ class McmcSettings(Owner):
     """strategy mcmc"""
 
     flag, values = "strategy", ("mcmc",)
-    min_opacity: float = option(0.005, "opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(
         5e5, "noise of the means over their rate, in a scene of extent 1", max=1e12
     )
@@ -94,7 +93,9 @@ class DensifySettings(Owner):
         shown="what fits",
         aka="max_splats",
     )
-    prune_opa: float = share(0.005, "opacity below which a splat is removed")
+    prune_opa: float = share(
+        0.005, "opacity below which a splat is removed, and with mcmc is dead", aka="min_opacity"
+    )
     reset_every: int = steps(
         0,
         "steps between opacity resets (published: 3000); 0: never",

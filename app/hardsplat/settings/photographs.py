@@ -29,15 +29,11 @@ class ExposureSettings(Owner):
         "share of the steps over which exposures are trained; after them splats are trained to "
         "look like the photographs as they are; 1: splats stay those of the mean photograph",
     )
-    affine_lr: float = rate(
+    exposure_lr: float = rate(
         0.02,
-        "rate of affine exposures at the first step; a tenth of it is left at max_steps",
+        "rate of exposures at the first step; a tenth of it is left at max_steps (published of "
+        "ppisp: 0.002, with which every photograph moves at every step)",
         aka="exposure_lr_init",
-    )
-    ppisp_lr: float = rate(
-        0.02,
-        "rate of ppisp, and of vignetting with affine, at the first step; a tenth of it is left at "
-        "max_steps (published: 0.002, with which every photograph moves at every step)",
     )
     ppisp_warm_up: int = steps(360, "steps over which the rate of ppisp rises from 0", scales=1)
 
@@ -55,9 +51,8 @@ class PoseSettings(Owner):
     pose_opt: bool = option(
         False, "poses of photographs are refined too, the mean of all staying where it is"
     )
-    pose_lr: float = rate(1e-3, "rate of poses at the first step", unit=_TURNS)
-    pose_lr_final: float = rate(
-        1e-5, "rate of poses at max_steps, reached exponentially", unit=_TURNS
+    pose_lr: float = rate(
+        1e-3, "rate of poses at the first step; a hundredth of it is left at max_steps", unit=_TURNS
     )
     pose_warm_up: int = steps(
         1_000, "steps over which the rates of poses and intrinsics rise from 0"

@@ -167,7 +167,7 @@ def check_owners(named: Mapping[str, str], flat: Mapping[str, Any]) -> None:
         owner = OWNERS[name]
         if name != owner.flag and not owner.chosen(flat):
             chosen_by = flag(owner.flag)
-            own = (v for v in owner.values if name.startswith(f"{v}_"))  # ppisp_lr: of ppisp
+            own = (v for v in owner.values if name.startswith(f"{v}_"))  # ppisp_warm_up: of ppisp
             value, found = next(own, owner.values[0]), flat[owner.flag]
             has = "none" if found is False else found
             add = chosen_by if value is True else f"{chosen_by} {value}"

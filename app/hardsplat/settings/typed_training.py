@@ -166,20 +166,16 @@ class TrainSettings(RasterizerOptions, total=False):
     exposure_until: float
     """share of the steps over which exposures are trained; after them splats are trained to look
     like the photographs as they are; 1: splats stay those of the mean photograph (default: 0.6)"""
-    affine_lr: float
-    """rate of affine exposures at the first step; a tenth of it is left at max_steps (default:
-    0.02)"""
-    ppisp_lr: float
-    """rate of ppisp, and of vignetting with affine, at the first step; a tenth of it is left at
-    max_steps (published: 0.002, with which every photograph moves at every step) (default: 0.02)"""
+    exposure_lr: float
+    """rate of exposures at the first step; a tenth of it is left at max_steps (published of ppisp:
+    0.002, with which every photograph moves at every step) (default: 0.02)"""
     ppisp_warm_up: int
     """steps over which the rate of ppisp rises from 0 (default: 360 steps)"""
     pose_opt: bool
     """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
     pose_lr: float
-    """rate of poses at the first step (default: 0.001 rad, and scene extents)"""
-    pose_lr_final: float
-    """rate of poses at max_steps, reached exponentially (default: 1e-05 rad, and scene extents)"""
+    """rate of poses at the first step; a hundredth of it is left at max_steps (default: 0.001 rad,
+    and scene extents)"""
     pose_warm_up: int
     """steps over which the rates of poses and intrinsics rise from 0 (default: 1000 steps)"""
     intrinsics_opt: bool
@@ -205,7 +201,7 @@ class TrainSettings(RasterizerOptions, total=False):
     """most splats, which budget grows to; 0: what fits (budget: by photographs and points; 1 000
     000) (default: what fits)"""
     prune_opa: float
-    """opacity below which a splat is removed (default: 0.005)"""
+    """opacity below which a splat is removed, and with mcmc is dead (default: 0.005)"""
     reset_every: int
     """steps between opacity resets (published: 3000); 0: never (default: 0 steps)"""
     grow_grad2d: float
@@ -228,8 +224,6 @@ class TrainSettings(RasterizerOptions, total=False):
     prune_opacity_reg: float
     """weight of the mean opacity in the loss from refine_stop_iter to prune_to_iter, on top of
     --opacity-reg (default: 0.0)"""
-    min_opacity: float
-    """opacity at which a splat is dead (default: 0.005)"""
     noise_lr: float
     """noise of the means over their rate, in a scene of extent 1 (default: 500000.0)"""
     blocks: str
@@ -239,10 +233,8 @@ class TrainSettings(RasterizerOptions, total=False):
     """devices that train blocks, by index or part of the name, separated by commas (default:
     all)"""
     cluster: str
-    """train blocks on this Dask cluster, tcp://HOST:PORT, whose workers see the same files
-    (default: this machine)"""
-    scheduler_file: str | Path
-    """the same by the file that the cluster's scheduler wrote (default: none)"""
+    """train blocks on this Dask cluster, whose workers see the same files: tcp://HOST:PORT, or the
+    file that its scheduler wrote (default: this machine)"""
     polish_steps: int
     """steps over all photographs after blocks are joined, where they fit one device, at most those
     of the training; 0: none (default: 1500 steps)"""

@@ -127,7 +127,7 @@ def main(folder: Path) -> None:
     """The worker. It ends at once when its input closes: who started it is gone."""
     import cv2
 
-    from hardsplat.sfm.colmap.job import Job
+    from hardsplat.sfm.colmap.job import PoseJob
 
     faulthandler.enable()
     cv2.setNumThreads(1)  # the job's pool has a thread a core
@@ -139,7 +139,7 @@ def main(folder: Path) -> None:
         print(json.dumps(message), file=out, flush=True)
 
     try:
-        send("result", Job(json.loads((folder / JOB).read_text("utf-8")), send).run())
+        send("result", PoseJob(json.loads((folder / JOB).read_text("utf-8")), send).run())
     except UserError as error:
         send("error", str(error))
     except OSError as error:

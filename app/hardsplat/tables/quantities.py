@@ -27,8 +27,8 @@ def _planes(count: int) -> Callable[[int], int]:
     return lambda degree: count
 
 
-_PPISP = Rate("ppisp_lr", share=0.1, warm_up="ppisp_warm_up")
-_POSE = Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up")
+_PPISP = Rate("exposure_lr", share=0.1, warm_up="ppisp_warm_up")
+_POSE = Rate("pose_lr", share=0.01, warm_up="pose_warm_up")
 _SHIFT = replace(_POSE, per_extent=True)
 _INTRINSICS = Rate("intrinsics_lr", share=0.01, warm_up="pose_warm_up")
 _BY_AFFINE, _BY_PPISP = ("exposure", ("affine",)), ("exposure", ("ppisp",))
@@ -52,7 +52,7 @@ _ROWS = (
     # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
     # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which
     # add their own.
-    Quantity("affine", "photograph", 4, Rate("affine_lr", share=0.1),
+    Quantity("affine", "photograph", 4, Rate("exposure_lr", share=0.1),
              planes=_planes(3), chosen=_BY_AFFINE, centred=True),
     Quantity("exposure", "photograph", 1, _PPISP, chosen=_BY_PPISP, centred=True),
     Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2),

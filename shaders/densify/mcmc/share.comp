@@ -19,8 +19,8 @@ void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats || copies[g] == 0u) return;
     float scale, logit = shared_logit(logit_opacities(g), copies[g] + 1u, scale);
-    logit_opacities(g) =
-        clamp(logit, log(refine_settings.min_opacity / (1.0 - refine_settings.min_opacity)), MOST);
+    float least = clamp(refine_settings.prune_opa, 1e-6, 0.5);
+    logit_opacities(g) = clamp(logit, log(least / (1.0 - least)), MOST);
     log_scales(g) += log(scale);
     zero_moments(g);
 }

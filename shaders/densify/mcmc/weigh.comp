@@ -23,7 +23,7 @@ void main() {
     bool alive = false;
     if (g < counts.splats) {
         float opacity = 1.0 / (1.0 + exp(-value1(PLANE_logit_opacities, g)));
-        alive = finite(g) && (ADDS || opacity > refine_settings.min_opacity);
+        alive = finite(g) && (ADDS || opacity > refine_settings.prune_opa);
         if (alive) weight = uint(opacity * ONE);
         copies[g] = 0u;
     }

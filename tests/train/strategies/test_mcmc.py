@@ -20,7 +20,7 @@ from tests.oracle.pcg import random_bits
 CONFIG = TrainConfig.of(strategy="mcmc")
 RATE, STEP = CONFIG.adam.means_lr * EXTENT, 600
 NOISE = RATE * CONFIG.densify.mcmc.noise_lr / EXTENT**2
-MIN = CONFIG.densify.mcmc.min_opacity
+MIN = CONFIG.densify.prune_opa
 MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.01)
 
 
@@ -265,7 +265,7 @@ def test_the_strategy_brings_its_settings():
     own = dict(cap_max=1_000_000, init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.05)
     own |= dict(refine_start_iter=500, refine_stop_iter=25_000, refine_every=100, noise_lr=5e5)
     assert {name: named.flat()[name] for name in own} == own
-    assert named.densify.mcmc.min_opacity == 0.005
+    assert named.densify.prune_opa == 0.005
     assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).densify.cap_max == 12_000
     assert load_config(None, {"strategy": "mcmc", "init_opa": 0.2}).start.init_opa == 0.2
     assert load_config(None, {"strategy": "adaptive"}) == load_config("adaptive")

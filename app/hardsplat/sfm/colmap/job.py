@@ -33,7 +33,7 @@ _MOST = 2 / 3  # share of the photographs that a model should hold
 _AGAIN = 60  # photographs up to which a second attempt is made for those that one left out
 
 
-class Job:
+class PoseJob:
     """Photographs that become a model.
 
     job: as run.py makes it. send(what, ...) tells how far it is, see process.py. names: of the

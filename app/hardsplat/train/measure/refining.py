@@ -27,8 +27,8 @@ from hardsplat.train.session.session import Session
 
 STEPS_A_VIEW = 100
 # of a pose, rad and scene extents, and of ppisp
-RATES: dict[str, Any] = {"pose_lr": 1e-3, "pose_lr_final": 1e-5, "pose_warm_up": 1}
-PPISP_RATES: dict[str, Any] = {"ppisp_lr": 0.01, "ppisp_warm_up": 1}
+RATES: dict[str, Any] = {"pose_lr": 1e-3, "pose_warm_up": 1}
+PPISP_RATES: dict[str, Any] = {"exposure_lr": 0.01, "ppisp_warm_up": 1}
 
 
 def refining_job(

@@ -72,7 +72,7 @@ def record_mcmc(recorder: Recorder, run: Pipelines) -> None:
     """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the
     same, relocated and grown.
 
-    No splat that was dead (opacity at most refine_settings.min_opacity, or not finite) remains
+    No splat that was dead (opacity at most refine_settings.prune_opa, or not finite) remains
     where any was alive; then there are min(grown(N), counts.capacity). Sources and copies start
     without momentum.
     """

@@ -26,7 +26,7 @@ _NOISE_READS = ("refine_settings", "rates", "frame", "counts", *_DRIFTING)
 NOISE = ComputePass("noise", "densify/mcmc/noise.comp", _NOISE_READS, ("means",))
 _FADED = ("logit_opacities", "adam_logit_opacities")
 # of the contract's RefineSettings, settings of the same name
-_SAME = ["prune_opa", "grow_grad2d", "grow_scale3d", "grow_absolute", "reset_every", "min_opacity"]
+_SAME = ["prune_opa", "grow_grad2d", "grow_scale3d", "grow_absolute", "reset_every"]
 # mean absolute gradient, NDC, down to which splats may split where those above `grow_absolute` are
 # fewer than there is room for
 GROW_LEAST = 7.5e-5
