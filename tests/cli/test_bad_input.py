@@ -13,8 +13,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hardsplat.blocks.tasks import OUTCOME, outcome_of
 from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.results.folder import is_complete
+from hardsplat.sfm.job.state import State
+from hardsplat.study.sweep import runs
+from hardsplat.train.watchers.logs import JsonLines
 from tests.helpers.tables import rows
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +101,19 @@ def test_a_scene_is_near(refused, scene):
 def test_control_characters_do_not_reach_the_terminal(refused, tmp_path):
     said = refused("train", tmp_path / "a\x1b]0;title\x07\nline\u0085")
     assert said.endswith(r"a\x1b]0;title\x07\nline\x85 does not exist")
+
+
+def test_files_of_a_result_may_be_nested_without_end(error_of, tmp_path):
+    """Nothing of them is taken, as of files that are cut short."""
+    for name in ("metrics.json", "metrics.jsonl", runs.NAME, "state.json", OUTCOME):
+        (tmp_path / name).write_text("[" * 100_000 + "\n")
+    (tmp_path / "splats.ply").touch()
+    assert not is_complete(tmp_path, 4) and runs.read(tmp_path) is None
+    assert outcome_of(tmp_path) == State(tmp_path) == {}
+    assert not [*JsonLines().begin(tmp_path / "metrics.jsonl", 4)]
+    (tmp_path / "config.toml").write_text("a = " + "[" * 100_000)
+    line = f"{tmp_path / 'config.toml'}: not a valid TOML file: maximum recursion depth"
+    assert error_of("train", tmp_path, "--resume").startswith(line)
 
 
 ENDLESS = {

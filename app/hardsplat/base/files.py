@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import glob
 import hashlib
+import json
 import os
 import shutil
 import stat
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from hardsplat.base.errors import UserError
 
@@ -48,6 +49,14 @@ def check_ends(path: Path) -> None:
         mode = path.stat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise UserError(f"{path}: is a pipe or a device, not a file")
+
+
+def json_of(text: str | bytes) -> Any:
+    """What JSON text says. ValueError where it is none, and where it is nested too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
 
 
 def short_name(name: str) -> str:

@@ -4,7 +4,6 @@ cameras would drift from its neighbours."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
+from hardsplat.base.files import json_of
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.formats.npz import arrays_of
 from hardsplat.io.scenes.poses import FOLDER as POSES
@@ -80,7 +80,7 @@ class Scaffold:
     def of(cls, folder: Path) -> Scaffold:
         """What a scaffold left in its folder. Raises UserError where that is missing or damaged."""
         try:
-            table = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+            table = json_of((folder / "metrics.json").read_text(encoding="utf-8"))
             config = config_from_file(folder / SAVED_NAME)
             flat, found = config.flat(), dict[str, np.ndarray]()
             own = [q for kind in quantities.ORDER[1:] for q in quantities.chosen(kind, flat)]

@@ -15,6 +15,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import json_of
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.version import __version__
@@ -61,7 +62,7 @@ def _differing(path: Path, task: Mapping) -> str:
     """What a task has otherwise than the one in the folder of its block, in words; "" where that
     changes nothing."""
     try:
-        old, new = json.loads((path / TASK).read_text()), json.loads(json.dumps(task))
+        old, new = json_of((path / TASK).read_text()), json.loads(json.dumps(task))
         own = [n for n, v in new["block"].items() if n != "seconds" and old["block"].get(n) != v]
         own += ["neighbour"] * (old.get("after") != new.get("after"))
         given = ((n, v) for n, v in looked_at(new["settings"]).items() if n not in HARMLESS)
@@ -74,7 +75,7 @@ def _differing(path: Path, task: Mapping) -> str:
 def outcome_of(task: Path) -> dict:
     """What a block's training left in its block.json; empty where it has not ended."""
     try:
-        return json.loads((task / OUTCOME).read_text())
+        return json_of((task / OUTCOME).read_text())
     except (OSError, ValueError):
         return {}
 
@@ -164,7 +165,7 @@ def scheduler_of(settings: BlockSettings) -> str | None:
     if named is None or "://" in named:
         return named
     try:
-        return str(json.loads(Path(named).read_text())["address"])
+        return str(json_of(Path(named).read_text())["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"--cluster {named}: names no scheduler ({error})") from None
 
@@ -196,6 +197,6 @@ def _steps(task: Path) -> int:
         with open(task / "metrics.jsonl", "rb") as file:
             file.seek(max(0, file.seek(0, 2) - 4096))
             lines = file.read().splitlines()
-        return int(json.loads(lines[-1])["step"])
+        return int(json_of(lines[-1])["step"])
     except (OSError, ValueError, LookupError, TypeError):
         return 0

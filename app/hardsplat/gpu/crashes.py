@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hardsplat.base.files import replacing
+from hardsplat.base.files import json_of, replacing
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import PhysicalDevice
 from hardsplat.gpu.passes import shader
@@ -25,7 +25,7 @@ def load(physical: PhysicalDevice) -> dict[str, str]:
     """Variant -> the pipeline that is not survived. A variant is a capability, or an option and
     its row: `reduction hybrid`."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        return dict(json.loads(path_of(physical).read_text())["killed"])
+        return dict(json_of(path_of(physical).read_text())["killed"])
     return {}  # none was found, or not a file of ours
 
 

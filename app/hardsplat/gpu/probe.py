@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.files import replacing
+from hardsplat.base.files import json_of, replacing
 from hardsplat.gpu import crashes
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
@@ -235,7 +235,7 @@ def _path(device: Device):
 
 def _load(path) -> dict[str, str] | None:
     try:
-        return dict(json.loads(path.read_text())["withdrawn"])
+        return dict(json_of(path.read_text())["withdrawn"])
     except (OSError, ValueError, KeyError, TypeError):
         return None  # never probed, or not a file of ours
 

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import ensure_folder, replacing
+from hardsplat.base.files import ensure_folder, json_of, replacing
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import scene_folder
@@ -109,7 +109,7 @@ def is_complete(folder: Path, steps: int) -> bool:
     """Whether a run of so many steps has written all its files: metrics.json is the last of
     them."""
     try:
-        metrics = json.loads((folder / "metrics.json").read_text())
+        metrics = json_of((folder / "metrics.json").read_text())
         return metrics["steps"] == steps and (folder / "splats.ply").is_file()
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -211,7 +211,7 @@ def parsed(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"cannot read settings from {path}: {error.strerror}") from None
-    except ValueError as error:  # bad TOML or bad UTF-8
+    except (ValueError, RecursionError) as error:  # bad TOML or bad UTF-8
         raise UserError(f"{path}: not a valid TOML file: {error}") from None
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
+from hardsplat.base.files import json_of
 
 LARGEST = float(np.finfo(np.float32).max)  # what the GPU can hold
 LARGEST_SIDE = 1_000_000  # pixels
@@ -27,8 +27,8 @@ def file_bytes(path: Path) -> bytes:
 def json_in(path: Path):
     """What a JSON file holds; UserError when it cannot be read."""
     try:
-        return json.loads(file_bytes(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:  # bad JSON or bad UTF-8
+        return json_of(file_bytes(path).decode("utf-8-sig"))
+    except ValueError as error:  # bad JSON or bad UTF-8
         raise UserError(f"{path}: not valid JSON: {reason(error, 120)}") from error
 
 

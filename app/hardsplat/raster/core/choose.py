@@ -26,7 +26,7 @@ from threading import Event
 from typing import Any
 
 from hardsplat.base.errors import OutOfMemory, UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import json_of, replacing
 from hardsplat.base.version import __version__
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes import shader
@@ -225,7 +225,7 @@ def _digest(options: Any, first: First, choices: Choices, sources: Callable) -> 
 def _load(path: Path) -> dict[str, dict]:
     """Choices by what was given; none where there is no file, or not one of ours."""
     try:
-        choices = json.loads(path.read_text())["choices"]
+        choices = json_of(path.read_text())["choices"]
         for found in choices.values():
             lines(found)
             rows, candidates = found["rows"], found["candidates"]

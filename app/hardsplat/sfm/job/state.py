@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hardsplat.base.files import replacing
+from hardsplat.base.files import json_of, replacing
 
 
 class State(dict[str, Any]):
@@ -22,7 +22,7 @@ class State(dict[str, Any]):
     def __init__(self, folder: Path):
         self._path = folder / "state.json"
         with suppress(OSError, ValueError, TypeError):
-            self.update(json.loads(self._path.read_text(encoding="utf-8")))
+            self.update(json_of(self._path.read_text(encoding="utf-8")))
 
     def put(self, **values: Any) -> None:
         """Raises OSError."""

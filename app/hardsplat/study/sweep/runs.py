@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import shutil
 import signal
@@ -21,7 +20,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import written
+from hardsplat.base.files import json_of, written
 from hardsplat.base.version import __version__
 from hardsplat.results.folder import write_json
 from hardsplat.settings.train import FIELDS
@@ -51,7 +50,7 @@ def write(folder: Path, record: dict) -> dict:
 def read(folder: Path) -> dict | None:
     """None where there is no such file, or not one of ours."""
     try:
-        record = json.loads((folder / NAME).read_text())
+        record = json_of((folder / NAME).read_text())
         return record if record["schema"] == SCHEMA and record.keys() >= KEYS else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -7,7 +7,6 @@ at every size of its photographs. All of them 0 is the camera of the scene.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import json_of
 from hardsplat.gpu.passes.declared import ComputePass, Fill
 from hardsplat.results.folder import write_json
 from hardsplat.train.features.feature import Feature, Found, StepParts, one_group
@@ -61,7 +61,7 @@ def load_intrinsics(folder: Path) -> np.ndarray:
     damaged."""
     path = folder / INTRINSICS_FILE
     try:
-        cameras = json.loads(path.read_text(encoding="utf-8"))["cameras"]
+        cameras = json_of(path.read_text(encoding="utf-8"))["cameras"]
         found = np.array([[c["log_focal"], *c["centre"]] for c in cameras], np.float64)
         if found.shape[1:] != (3,) or not np.abs(found).max() <= 10:  # so NaN fails too
             raise ValueError
@@ -70,7 +70,7 @@ def load_intrinsics(folder: Path) -> np.ndarray:
             f"{path}: {error.strerror}; the run that refined intrinsics has left it "
             "in the folder of its splats"
         ) from None
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         raise UserError(
             f"{path}: is not the intrinsics of a run; train again, or give --config "
             "without intrinsics_opt"

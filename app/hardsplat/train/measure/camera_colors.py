@@ -3,13 +3,13 @@ shaders/photographs/exposure, for photographs whose own exposure nothing can kno
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import json_of
 from hardsplat.train.features.exposure import EXPOSURES_FILE
 
 # quantities of cameras, and their planes
@@ -29,7 +29,7 @@ class CameraResponse:
         damaged one."""
         path = folder / EXPOSURES_FILE
         try:
-            cameras = json.loads(path.read_text(encoding="utf-8"))["cameras"]
+            cameras = json_of(path.read_text(encoding="utf-8"))["cameras"]
             planes = {
                 name: np.array([camera[name] for camera in cameras], np.float64).transpose(1, 0, 2)
                 for name in COLORS
@@ -40,7 +40,7 @@ class CameraResponse:
                     raise ValueError
         except FileNotFoundError:
             return cls({})
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError):
             raise UserError(
                 f"{path}: is not what a run found of its cameras; leave it out to "
                 "measure without it"

@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import json_of, replacing
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.watchers.watch import Running, Watcher
 
@@ -120,7 +120,7 @@ class JsonLines(_Records):
     def begin(self, path: Path, step: int) -> Iterable[str]:
         for line in _read(path):
             try:
-                record = json.loads(line)
+                record = json_of(line)
                 if line.endswith("\n") and record["step"] <= step:
                     yield line
             except (ValueError, KeyError, TypeError):
