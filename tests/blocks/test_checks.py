@@ -98,7 +98,7 @@ def test_a_block_of_another_plan_is_trained_again(tmp_path, capsys):
         return trained, "".join(capsys.readouterr())
 
     assert task(block) == (False, "")
-    assert task(replace(block, seconds=9.0), quiet=True, min_opacity=0.1) == (True, "")  # of mcmc
+    assert task(replace(block, seconds=9.0), quiet=True, noise_lr=9.0) == (True, "")  # of mcmc
     trained, said = task(block, sh_degree=1)
     assert not trained and "block-0 was trained with another --sh-degree: it is trained" in said
     assert (tmp_path / "block-0" / "earlier_1" / "splats.ply").is_file()
