@@ -110,7 +110,7 @@ class Fitter:
         try:
             self.session = FitSession(self.device, config, photo, capacity, self._on_batch)
         except OutOfMemory as error:
-            what = f"{capacity} blobs on {self.width}x{self.height} pixels"
+            what = f"{capacity:,} blobs on {self.width}x{self.height} pixels"
             raise OutOfMemory(f"{what} do not fit: {error}", error.grows_with) from None
         self.photo = over(photo, self.session.background).astype(np.float32) / 255
         self.start, self.growth = growth_of(config, capacity)
@@ -179,7 +179,7 @@ class Fitter:
         for values, value in zip(self.curve.values(), reached):
             values.append(value)
         self.stages.append(batch.stages)
-        self.bar.set_postfix_str(f"PSNR {psnr:.2f} dB, {r['splats'][-1]} blobs", refresh=False)
+        self.bar.set_postfix_str(f"PSNR {psnr:.2f} dB, {r['splats'][-1]:,} blobs", refresh=False)
         self.bar.update(len(r))
 
     def _finish(self, wall: float) -> dict:
@@ -210,7 +210,7 @@ class Fitter:
         }
         write_json(self.folder / "metrics.json", metrics)
         write_plot(self.folder / "psnr.png", self.path.name, *self.curve.values())
-        after = f"{len(blobs)} blobs after {session.step} steps in {self.gpu_seconds:.1f} s"
+        after = f"{len(blobs):,} blobs after {session.step:,} steps in {self.gpu_seconds:.1f} s"
         where = f"on {self.device.name}; in {self.folder}"
         done = f"{psnr:.2f} dB, SSIM {ssim:.4f}: {after} {where}"
         tqdm.write(done)

@@ -23,8 +23,8 @@ MOST_TRIANGLES = 1 << 24
 def check_triangles(count: int, what: str, remedy: str) -> None:
     """Raises UserError for more triangles than pixels can name."""
     if count > MOST_TRIANGLES:
-        limit = f"{MOST_TRIANGLES} can be told apart"
-        raise UserError(f"{what}: has {count} triangles, {limit}; {remedy}")
+        limit = f"{MOST_TRIANGLES:,} can be told apart"
+        raise UserError(f"{what}: has {count:,} triangles, {limit}; {remedy}")
 
 
 def load_mesh(

@@ -51,12 +51,12 @@ def checked(
     longest = np.max([((p - q) ** 2).sum(1) for p, q in ((a, b), (b, c), (c, a))], axis=0)
     keep = distinct & (np.linalg.norm(np.cross(b - a, c - a), axis=1) > 1e-7 * longest)
     if not keep.any():
-        raise UserError(f"{where}: none of its {len(faces)} triangles has an area")
+        raise UserError(f"{where}: none of its {len(faces):,} triangles has an area")
     lost = (~keep).sum()
-    notes = [f"{where}: {lost} triangles without an area are left out"] if lost else []
+    notes = [f"{where}: {lost:,} triangles without an area are left out"] if lost else []
     edges, sides = sides_of(welded[keep])
     if crowded := int((np.bincount(sides.ravel()) > 2).sum()):
-        shared = f"{crowded} of {len(edges)} edges have more than two triangles"
+        shared = f"{crowded:,} of {len(edges):,} edges have more than two triangles"
         raise UserError(f"{where}: not a manifold: {shared}; repair it first")
     used, faces = np.unique(welded[keep], return_inverse=True)
     vertices, faces = places[used], faces.reshape(-1, 3).astype(np.int32)
@@ -87,7 +87,7 @@ def unwrapped(vertices: np.ndarray, faces: np.ndarray, resolution: int) -> Mesh:
     if size.min() < 4:
         room = f"a texture of {resolution}x{resolution} texels"
         remedy = f"raise --texture-size to {4 * columns}"
-        raise UserError(f"{len(faces)} triangles do not fit in {room}: {remedy}")
+        raise UserError(f"{len(faces):,} triangles do not fit in {room}: {remedy}")
     inset = 0.55  # of which 0.05 is for the rasterizer's rounding
     half = inset + np.array([[0, 0], [1, 0], [0, 1]]) * (size - 3 - 0.1)
     number = np.arange(len(faces))

@@ -162,11 +162,12 @@ def log_dropped(path: str | Path, splats: SplatStream, dropped: Counter) -> None
     for remark in splats.remarks:
         log.warning("%s: %s", path, remark)
     count = splats.count
-    reasons = ", ".join(f"{number} with {what}" for what, number in dropped.items() if number)
+    reasons = ", ".join(f"{number:,} with {what}" for what, number in dropped.items() if number)
     if dropped.total() == count:
         raise UserError(f"{path}: none of its {count:,} splats can be drawn: {reasons}")
     if reasons:
-        log.warning("%s: left out %d of %d splats: %s", path, dropped.total(), count, reasons)
+        lost = f"left out {dropped.total():,} of {count:,} splats"
+        log.warning("%s: %s: %s", path, lost, reasons)
 
 
 def log_lost(path: str | Path, count: int, lost: Lost | None) -> None:

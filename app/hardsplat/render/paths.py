@@ -195,7 +195,7 @@ def _poses_of(path: str, keys: CameraPath, frames: int | None, fps: float):
         count, why = max(1, round(seconds * pace) + 1), f"{seconds:g} s at {pace:g} a second"
     if not frames and count > MOST_FRAMES:
         advice = "correct the times of its keyframes, or add --frames N"
-        most = f"{count} frames, {why}; there may be {MOST_FRAMES}: {advice}"
+        most = f"{count:,} frames, {why}; there may be {MOST_FRAMES:,}: {advice}"
         raise UserError(f"--path {path}: would be {most}")
     if keys.frames and not frames:
         return np.linalg.inv(keys.c2w), keys.focal

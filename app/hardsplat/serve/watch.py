@@ -141,13 +141,13 @@ class Server(Watcher):
         pace = f"{run.session.runner.steps_per_second:.1f} a second"
         if self._pausing:
             pace = "paused"
-        lines = [f"**step {run.session.step}** of {run.session.schedule.steps}, {pace}"]
+        lines = [f"**step {run.session.step:,}** of {run.session.schedule.steps:,}, {pace}"]
         if log.steps:
             lines.append(f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB")
             lines.append(f"{log.splats[-1]:,} splats")
         if log.evaluations:
             last = log.evaluations[-1]
-            lines.append(f"held out: PSNR {last['psnr']:.2f} dB at step {last['step']}")
+            lines.append(f"held out: PSNR {last['psnr']:.2f} dB at step {last['step']:,}")
         text = "  \n".join(lines)
         if text != self._said:
             self._text.content = self._said = text

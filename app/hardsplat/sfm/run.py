@@ -194,7 +194,7 @@ def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:
 
 def _summary(outcome: Outcome, folder: Path) -> list[str]:
     n, total = len(outcome.registered), len(outcome.registered) + len(outcome.missing)
-    points = f"{outcome.points} points seen by {outcome.track:.1f} photographs"
+    points = f"{outcome.points:,} points seen by {outcome.track:.1f} photographs"
     error = f"reprojection error {outcome.error:.2f} px"
     lines = [f"{n} of {total} photographs have a pose; {points}, {error}"]
     lines += outcome.cameras[:_LISTED]

@@ -159,8 +159,8 @@ def load_scene(
     told = [f"{len(without)} of {len(photographs)} photographs are excluded"] * bool(without)
     far = far_note(views, extent)
     good = usable(source.points)
-    bad = f"{(~good).sum()} of {len(good)} points have a NaN or infinite position and are left out"
-    told += [bad] * (not good.all())
+    bad = f"{(~good).sum():,} of {len(good):,} points have a NaN or infinite position"
+    told += [f"{bad} and are left out"] * (not good.all())
     told += unread(root, [p.name for p in photographs])
     told += without_pose(root, [p.path for p in photographs])
     notes = (*source.notes, *told, *far, *_notes(views, data_factor, mask_mode))

@@ -43,7 +43,7 @@ class TrainedRegion:
         return self.shown if len(self.shown) < len(scene.train) else ()
 
     def note(self, scene: Scene) -> str:
-        where = f"where {self.points} of {len(scene.points)} points are"
+        where = f"where {self.points:,} of {len(scene.points):,} points are"
         seen = f"{len(self.shown)} of {len(scene.train)} photographs show it"
         drawn = " and are drawn twice as often" * bool(self.preferred(scene))
         more = f"splats are {1 / COARSE:.0f} times as likely to be added in this place"

@@ -123,14 +123,14 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
         centre, reach = random_cube(start, scene)
         around = "({:.3g}, {:.3g}, {:.3g})".format(*centre)
         notes.append(
-            f"{scene.name} has no points: starting from {start.init_num_pts} random ones up to "
+            f"{scene.name} has no points: starting from {start.init_num_pts:,} random ones up to "
             f"{reach:.3g} from {around} along each axis"
         )
     most = config.densify.cap_max
     given = None if run.resume or run.ckpt else start.init
     by_points = not (run.resume or run.ckpt or start.init or is_random(start, scene))
     if by_points and 0 < most < len(scene.points):
-        of = f"{most} of the scene's {len(scene.points)} points"
+        of = f"{most:,} of the scene's {len(scene.points):,} points"
         notes.append(f"starting from {of}, since the run may have no more splats")
     if given is not None and (was := find_model(given)[1].raster.antialiased) != antialiased:
         were, now = ("with", "without") if was else ("without", "with")

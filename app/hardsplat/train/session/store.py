@@ -209,13 +209,13 @@ class SplatCapacity:
         limit = fitting(self._device, self._job.config, rasterizer, self._photos.device_bytes)
         limit = min(limit, self._most or limit)
         by = "--cap-max" if limit == self._most else f"the most that {self._device.name} holds"
-        return limit, f"{by} is {limit}"
+        return limit, f"{by} is {limit:,}"
 
     def check(self, n: int, rasterizer: str) -> None:
         """Raises OutOfMemory, or UserError for --cap-max, when this many splats are too many from
         the start."""
         if self._most and n > self._most:
-            start, more = self._job.config.start, f"more than --cap-max {self._most}"
+            start, more = self._job.config.start, f"more than --cap-max {self._most:,}"
             if start.init is None and start.init_type == "random":
                 lower = "lower --init-num-pts or raise --cap-max"
                 raise UserError(f"--init-type random begins with {n:,} splats, {more}: {lower}")
