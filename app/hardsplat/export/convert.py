@@ -128,8 +128,8 @@ def convert(
         weigh = None if weights is None else _weighing(weights)
     weigh, ordered = weigh or importance, morton or row.morton
     if unseen is not None and unseen.any():
-        lost = f"{unseen.sum():,} splats, of which training views show as good as nothing"
-        log.warning("%s: leaves out %s", target, lost)
+        few = f"{unseen.sum():,} splats, of which training views show as good as nothing"
+        log.warning("%s: leaves out %s", target, few)
     keep, means = _chosen(
         source, splats, edit, min_opacity, max_splats, weigh, unseen, ordered, quiet
     )
