@@ -164,6 +164,5 @@ def test_several_cameras_in_a_call(device):
 
 
 def test_the_settings_that_editors_know_are_those_there_are():
-    """python -m tools.gen_settings writes them."""
     for path, text in gen_settings.texts().items():
-        assert path.read_text() == text, path
+        assert path.read_text() == text, f"run python -m tools.gen_settings: {path}"
