@@ -1,5 +1,7 @@
-// What the terms of the loss see of a pixel.
+// What the terms of the loss see of a pixel. Those that compare it with its neighbours read them by
+// the functions of loss/pixel.glsl and loss/seen.glsl.
 struct Compared {
+    ivec2 at;     // the pixel
     vec3 x;       // rendered, over the background
     vec3 y;       // the photograph
     vec3 minus;   // a second rendered colour, with stochastic gradients

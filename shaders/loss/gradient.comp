@@ -7,9 +7,8 @@
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_ssim_grads(readonly)
 #include "ssim.glsl"
-#include "loss/pixel.glsl"
-#include "contract/d_pixel_terms.glsl"
 #include "loss/seen.glsl"
+#include "contract/d_pixel_terms.glsl"
 
 // Two neighbouring pixels of each derivative.
 shared vec2 pairs[max(3 * SSIM_LOADS, int(SEEN_PAIRS))];
@@ -102,6 +101,6 @@ void main() {
     begin_result();
     [[unroll]] for (int r = 0; r < 2; r++)
         result(at + ivec2(0, r), packed[r] != IGNORED, per_value,
-               Compared(x[r], photograph(packed[r]), x[r], vec3(0.0), d_x[r]));
+               Compared(at + ivec2(0, r), x[r], photograph(packed[r]), x[r], vec3(0.0), d_x[r]));
     end_result();
 }

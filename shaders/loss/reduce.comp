@@ -9,7 +9,7 @@ BUFFER_counts(readonly)
 BUFFER_history(writeonly)
 #include "ssim.glsl"
 #include "loss/sum.glsl"
-#include "contract/pixel_terms.glsl"
+#include "contract/term_numbers.glsl"
 #include <alive>
 #ifndef FILLED_alive
 uint alive() { return counts.splats; }

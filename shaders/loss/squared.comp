@@ -5,7 +5,7 @@ layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_loss_sums(writeonly)
 STORE_d_image
 #include "ssim.glsl"
-#include "loss/pixel.glsl"
+#include "loss/seen.glsl"
 #include "loss/sum.glsl"
 #include "loss/store_sums.glsl"
 
@@ -22,7 +22,7 @@ void main() {
             if (packed != IGNORED) {
                 vec3 x = rendered(at), y = photograph(packed);
                 difference = x - y;
-                add_pixel(sums, Compared(x, y, x, vec3(1.0), vec3(0.0)));  // it knows no SSIM
+                add_pixel(sums, Compared(at, x, y, x, vec3(1.0), vec3(0.0)));  // it knows no SSIM
             }
         }
         // Stores outside the canvas are dropped.

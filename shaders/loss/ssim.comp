@@ -9,10 +9,9 @@ layout(constant_id = 0) const bool METRIC = false;
 BUFFER_ssim_grads(writeonly)
 BUFFER_loss_sums(writeonly)
 #include "ssim.glsl"
-#include "loss/pixel.glsl"
+#include "loss/seen.glsl"
 #include "loss/sum.glsl"
 #include "loss/store_sums.glsl"
-#include "loss/seen.glsl"
 
 // Odd: no bank conflict.
 const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP), PITCH = SSIM_TILE.x + 1;
@@ -108,7 +107,8 @@ void main() {
         ivec2 own = ivec2(at) + ivec2(0, r);
         vec3 x = seen(own);
         if (METRIC) x = clamp(x, 0.0, 1.0);
-        add_pixel(sums, Compared(x, photograph(packed_photograph(own)), x, ssims[r], vec3(0.0)));
+        vec3 y = photograph(packed_photograph(own));
+        add_pixel(sums, Compared(own, x, y, x, ssims[r], vec3(0.0)));
     }
     store_sums(sums, tiles);
 }

@@ -21,20 +21,27 @@ WINDOW = np.exp(-0.5 * (np.arange(-5, 6) / 1.5) ** 2)
 WINDOW /= WINDOW.sum()
 
 
-def l1_dssim(image, target, lam=0.2, keep=None):
-    """(1 - lam) mean|image - target| + lam (1 - mean SSIM), and d_image (H, W, 3). Kerbl et al.
-    2023, equation 7; sign(0) = 0.
-
-    keep: (H, W) bool. Where it is False both images are black, |image - target| is 0 and SSIM 1,
-    whatever they were.
-    """
-    image, target, keep = _kept(image, target, keep)
+def l1(image, target, keep=None):
+    """Mean |image - target|, and d_image (H, W, 3); sign(0) = 0. keep: (H, W) bool, all by default.
+    Where it is False, here and below, both images are black, whatever they were."""
+    image, target, _ = _kept(image, target, keep)
     difference = image - target
+    return np.mean(np.abs(difference)), np.sign(difference) / image.size
+
+
+def l2(image, target, keep=None):
+    """Mean (image - target)^2, and d_image."""
+    image, target, _ = _kept(image, target, keep)
+    difference = image - target
+    return np.mean(difference**2), 2 * difference / image.size
+
+
+def dssim(image, target, keep=None):
+    """1 - mean SSIM, and d_image. SSIM is 1 where nothing is kept."""
+    image, target, keep = _kept(image, target, keep)
     mu1, mu2, var1, var2, cov = _moments(image, target, "constant")
     A1, A2, B1, B2, S = _ssim_map(mu1, mu2, var1, var2, cov)
-    loss = (1 - lam) * np.mean(np.abs(difference)) + lam * np.mean(np.where(keep, 1 - S, 0))
-
-    d_S = np.where(keep, -lam / image.size, 0)
+    d_S = np.where(keep, -1 / image.size, 0)
     d_var1 = d_S * -S / B2
     d_cov = d_S * 2 * A1 / (B1 * B2)
     # var1 = blur(x^2) - mu1^2 and cov = blur(x y) - mu1 mu2 also depend on mu1
@@ -45,7 +52,37 @@ def l1_dssim(image, target, lam=0.2, keep=None):
         + 2 * image * _blur(d_var1, "constant")
         + target * _blur(d_cov, "constant")
     )
-    return loss, np.where(keep, d_image + (1 - lam) * np.sign(difference) / image.size, 0)
+    return np.mean(np.where(keep, 1 - S, 0)), np.where(keep, d_image, 0)
+
+
+def edges(image, target, keep=None):
+    """Mean |d/dx (image - target)| + |d/dy (image - target)| of neighbours that are both kept, and
+    d_image."""
+    image, target, keep = _kept(image, target, keep)
+    value, d_image = 0.0, np.zeros_like(image)
+    for axis in (0, 1):
+        both = np.delete(keep, 0, axis) & np.delete(keep, -1, axis)
+        step = np.where(both, np.diff(image - target, axis=axis), 0)
+        value += np.sum(np.abs(step)) / image.size
+        border = [(int(a == axis),) * 2 for a in range(3)]
+        d_image -= np.diff(np.pad(np.sign(step), border), axis=axis) / image.size
+    return value, d_image
+
+
+# Terms of pixels by name: of (image, target, keep), the value and d_image.
+TERMS = {"l1": l1, "dssim": dssim, "l2": l2, "edges": edges}
+
+
+def weighted(weights, image, target, keep=None):
+    """The sum of terms with these weights by name, and d_image."""
+    found = {name: TERMS[name](image, target, keep) for name in weights}
+    return tuple(sum(w * found[name][i] for name, w in weights.items()) for i in (0, 1))
+
+
+def l1_dssim(image, target, lam=0.2, keep=None):
+    """(1 - lam) mean|image - target| + lam (1 - mean SSIM), and d_image. Kerbl et al. 2023,
+    equation 7."""
+    return weighted({"l1": 1 - lam, "dssim": lam}, image, target, keep)
 
 
 def psnr(a, b, keep=None):

@@ -14,6 +14,7 @@ from hardsplat.tables.quantity import Quantity, Rate
 from hardsplat.train import features
 from hardsplat.train.features.exposure import seen_parts
 from hardsplat.train.features.feature import Feature
+from tests.helpers.examples import example
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen
 from tests.oracle import loss as oracle_loss
@@ -21,29 +22,13 @@ from tests.oracle.render import render
 
 WIDTH, HEIGHT = 48, 32
 FALLOFF = Quantity("falloff", "photograph", 1, Rate("exposure_lr"))
-VIGNETTE = """
-UNIFORM_planes
-VALUE_falloff(readonly)
-const uint OWN_SUMS = 1u;
-struct Exposure { float falloff; };
-Exposure exposure_of() { return Exposure(falloff(frame.view)); }
-vec3 exposed_of(Exposure e, vec3 x, vec2 at) { return x * (1.0 - e.falloff * dot(at, at)); }
-vec3 d_exposed_of(Exposure e, vec3 x, vec2 at, vec3 d, inout float sums[EXPOSURE_SUMS]) {
-    sums[0] -= dot(d, x) * dot(at, at);
-    return d * (1.0 - e.falloff * dot(at, at));
-}
-"""
-CHAIN = """
-GRADIENT_falloff(writeonly)
-void chain(Exposure e, float sums[EXPOSURE_SUMS]) { d_falloff(frame.view) = sums[0]; }
-"""
 
 
 @pytest.fixture
 def vignette(monkeypatch, tmp_path):
     files = []
-    for name, text in (("vignette", VIGNETTE), ("vignette_chain", CHAIN)):
-        (tmp_path / f"{name}.glsl").write_text(text)
+    for name, said in (("vignette", "exposure_of()"), ("vignette_chain", "void chain")):
+        (tmp_path / f"{name}.glsl").write_text(example(said))
         files.append(str(tmp_path / f"{name}.glsl"))
     parts = lambda job: seen_parts(*files, [FALLOFF], tiles(*job.views.canvas))
     row = Feature("vignette", parts, lambda: [seen_parts(*files, [FALLOFF])])

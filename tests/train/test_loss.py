@@ -23,9 +23,12 @@ from hardsplat.step.loss import (
     read_metrics,
     record_loss,
     record_metrics,
+    weighed,
 )
 from hardsplat.step.photos import pack
 from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.loss_terms import LOSS_TERMS, PIXELS, LossTerm, pixel_terms
+from tests.helpers.examples import example
 from tests.oracle import loss as oracle
 
 HISTORY = contract.CONSTANTS["HISTORY"]
@@ -33,7 +36,7 @@ CANVAS = (168, 131)  # not multiples of the tile
 # (width, height): one tile, one pixel more, odd, narrower than a window in one direction or both,
 # a single pixel, the whole canvas
 SIZES = [(16, 32), (17, 33), (37, 29), (160, 120), (7, 40), (45, 3), (4, 5), (1, 1), CANVAS]
-LAMBDA = 0.2
+WEIGHTS = {"l1": 0.8, "dssim": 0.2}
 # Measured over SIZES on lavapipe: loss 4e-8 (one pixel alone 3e-7), gradient 3e-7 to 1e-6; on an
 # H200 up to 4.2e-6 (one pixel alone).
 LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-6, 1e-5
@@ -58,28 +61,30 @@ class Loss:
             (self.resources, record_loss, LOSS_PASSES),
             (self.resources, record_loss, loss_passes(3)),
             (self.metrics, record_metrics, METRIC_PASSES),
+            (self.resources, record_loss, loss_passes(terms=weighed(TrainConfig().flat()))),
         ):
             self.recorders.append(Recorder(device, resources, timed=True))
             record(self.recorders[-1], build_all(device, passes), width, height)
             self.recorders[-1].end()
-        self.training, self.three_bytes, self.measuring = self.recorders
+        self.training, self.three_bytes, self.measuring, self.default = self.recorders
 
-    def give(self, case, offset=0, step=0, ssim_lambda=LAMBDA, l2_share=0.0) -> None:
+    def give(self, case, offset=0, step=0, weights=WEIGHTS) -> None:
         r = self.resources
         for name in ("history", "photos", "ssim_grads", "loss_sums"):
             r[name].fill(POISON)
         self.metrics["loss_sums"].fill(POISON)
         r["d_image"].upload(np.full((self.height, self.width, 4), np.nan))
         height, width = case.photo.shape[:2]
-        names = "Camera", "Frame", "Counts"
-        camera, frame, counts = (np.zeros((), contract.dtype(n)) for n in names)
+        names = "Camera", "Frame", "Counts", "LossTerms"
+        camera, frame, counts, terms = (np.zeros((), contract.dtype(n)) for n in names)
         camera["size"], camera["photo"] = (width, height), offset
         frame["background"], frame["step"] = case.background, step
         counts["visible"], counts["splats"] = 77, 99
-        for name, data in (("camera", camera), ("frame", frame), ("counts", counts)):
+        for name, weight in weights.items():
+            terms["weight"][pixel_terms().index(name)] = weight
+        given = dict(camera=camera, frame=frame, counts=counts, loss_terms=terms)
+        for name, data in given.items():
             r[name].upload(data)
-        config = TrainConfig.of(ssim_lambda=ssim_lambda, l2_share=l2_share)
-        r["loss_terms"].upload(loss_terms(config.flat()))
         r["photos"].upload(pack(getattr(case, "rgba", case.photo)), offset=4 * offset)
         # A pixel outside the image that counts makes everything NaN.
         canvas = np.full((self.height, self.width, 4), np.nan, np.float32)
@@ -103,6 +108,11 @@ class Loss:
         self.resources["photos"].upload(case.photo, offset=3 * offset)
         return self._run(self.three_bytes)
 
+    def train_default(self, case) -> tuple[np.void, np.ndarray]:
+        """The same by passes of the terms that have a weight by default."""
+        self.give(case)
+        return self._run(self.default)
+
     def measure(self, case, **where) -> tuple[float, float]:
         self.give(case, **where)
         self.measuring.run_once()
@@ -110,23 +120,24 @@ class Loss:
         camera = Camera(np.eye(4), np.eye(3), width, height)
         return read_metrics(self.metrics, camera, kept_pixels(getattr(case, "rgba", case.photo)))
 
-    def agrees(self, case, limit=None, weight=LAMBDA, **where) -> np.ndarray:
+    def agrees(self, case, limit=None, weights=WEIGHTS, **where) -> np.ndarray:
         """Asserts that the loss and its gradient are the oracle's; d_image of the image."""
-        record, d_image = self.train(case, ssim_lambda=weight, **where)
-        value, d_expected = case.expected(weight)
+        record, d_image = self.train(case, weights=weights, **where)
+        value, d_expected = case.expected(weights)
         height, width = case.photo.shape[:2]
-        assert abs(loss_of(record, weight) - value) <= LOSS_TOLERANCE
+        terms = dict(zip(pixel_terms(), record["terms"].tolist()))
+        assert abs(sum(w * terms[name] for name, w in weights.items()) - value) <= LOSS_TOLERANCE
         d_found, d_image[:height, :width, :3] = d_image[:height, :width, :3].copy(), 0
         assert relative(d_found, d_expected) <= (limit or GRADIENT_TOLERANCE)
         assert not d_image.any(), "outside the image and in alpha the gradient is 0"
         return d_found
 
-    def measures(self, case, keep=None, **where) -> None:
+    def measures(self, case, **where) -> None:
         """Asserts that the metrics are the oracle's."""
         psnr, ssim = self.measure(case, **where)
         image, photo = np.clip(case.image, 0, 1), case.photo / 255
-        assert abs(psnr - oracle.psnr(image, photo, keep)) <= 1e-5
-        assert abs(ssim - oracle.ssim(image, photo, keep)) <= 2e-6
+        assert abs(psnr - oracle.psnr(image, photo, case.keep)) <= 1e-5
+        assert abs(ssim - oracle.ssim(image, photo, case.keep)) <= 2e-6
 
     def destroy(self) -> None:
         for recorder in self.recorders:
@@ -138,7 +149,9 @@ class Loss:
 
 class Case:
     """A photograph of smooth shapes and noise, and a rendering near it: colours premultiplied,
-    transmittance, background."""
+    transmittance, background. keep: (H, W), where it counts."""
+
+    keep = None
 
     def __init__(self, width: int, height: int, seed=0, noise=0.1, low=0.0, high=1.0):
         rng = np.random.default_rng(seed)
@@ -163,8 +176,8 @@ class Case:
         target = self.target.astype(np.float64)
         return target[..., :3] + target[..., 3:] * self.background.astype(np.float64)
 
-    def expected(self, ssim_lambda: float = LAMBDA):
-        return oracle.l1_dssim(self.image, self.photo / 255, ssim_lambda)
+    def expected(self, weights=WEIGHTS):
+        return oracle.weighted(weights, self.image, self.photo / 255, self.keep)
 
 
 class Transparent(Case):
@@ -197,13 +210,6 @@ class Masked(Case):
     def disturb(self, rng) -> None:
         """Other numbers where nothing counts."""
         self.target[~self.keep] = rng.uniform(-9, 9, (int((~self.keep).sum()), 4))
-
-    def expected(self, ssim_lambda: float = LAMBDA):
-        return oracle.l1_dssim(self.image, self.photo / 255, ssim_lambda, self.keep)
-
-
-def loss_of(record: np.void, ssim_lambda: float = LAMBDA) -> float:
-    return (1 - ssim_lambda) * float(record["terms"][0]) + ssim_lambda * float(record["terms"][1])
 
 
 def relative(actual, expected) -> float:
@@ -240,7 +246,7 @@ def test_what_a_mask_leaves_out_adds_nothing(loss, size):
     case = Masked(*size, seed=8)
     d_found = loss.agrees(case, offset=3)
     assert not d_found[~case.keep].any() and d_found[case.keep].any()
-    loss.measures(case, case.keep)
+    loss.measures(case)
     (record, d_image), measured = loss.train(case, offset=3), loss.measure(case)
     case.disturb(np.random.default_rng(9))
     again, d_again = loss.train(case, offset=3)
@@ -255,21 +261,43 @@ def test_every_border_pixel_has_its_gradient(loss):
     assert relative(loss.agrees(case)[border], d_expected[border]) <= GRADIENT_TOLERANCE
 
 
+@pytest.mark.parametrize("term", pixel_terms())
+@pytest.mark.parametrize("kind", [Case, Transparent, Masked])
+def test_each_term_alone(loss, kind, term):
+    assert term in oracle.TERMS, f"add the term to TERMS of tests/oracle/loss.py: {term}"
+    loss.agrees(kind(37, 29, seed=66), weights={term: 1.0})
+
+
 @pytest.mark.parametrize("share", [0.5, 1.0])
-def test_a_share_of_squared_errors(loss, share):
+def test_a_share_of_squared_errors(share):
     """They take the place of a share of the absolute ones; at an error of 0.05 both are as
     steep."""
+    found = loss_terms(TrainConfig.of(l2_share=share).flat())["weight"]
+    weights = dict(zip(pixel_terms(), found))
+    assert weights["dssim"] == np.float32(0.2)
+    np.testing.assert_allclose(weights["l1"], 0.8 * (1 - share), rtol=1e-6)
+    np.testing.assert_allclose(2 * 0.05 * weights["l2"], 0.8 * share, rtol=1e-6)
+
+
+def test_terms_without_a_weight_are_not_computed(loss):
     case = Case(37, 29)
-    record, d_image = loss.train(case, l2_share=share)
-    difference = case.image - case.photo / 255
-    (absolute, d_absolute), (structure, d_structure) = case.expected(0.0), case.expected(1.0)
-    d_pixels = (1 - share) * d_absolute + share * 20 * difference / difference.size
-    d_wanted = (1 - LAMBDA) * d_pixels + LAMBDA * d_structure
-    terms = [absolute, structure, np.mean(difference**2)]
-    np.testing.assert_allclose(record["terms"][:3], terms, atol=LOSS_TOLERANCE)
-    assert relative(d_image[:29, :37, :3], d_wanted) <= GRADIENT_TOLERANCE
-    steep = 20 * 0.05 * np.sign(d_absolute) / difference.size
-    assert np.abs(steep - d_absolute).max() < 1e-9
+    (record, d_image), (found, d_found) = loss.train(case), loss.train_default(case)
+    terms = record["terms"].copy()
+    terms[[pixel_terms().index(name) for name in pixel_terms() if name not in WEIGHTS]] = 0
+    assert (record["terms"] != terms).any() and (found["terms"] == terms).all()
+    np.testing.assert_array_equal(d_found, d_image)
+
+
+def test_a_term_that_compares_neighbours(device, monkeypatch, tmp_path):
+    """The example of CONTRIBUTING."""
+    (tmp_path / "edges.glsl").write_text(example("edges_of"))
+    row = LossTerm(str(tmp_path / "edges.glsl"), PIXELS, lambda settings, extent: 0.0, "")
+    monkeypatch.setitem(LOSS_TERMS, "edges", row)
+    monkeypatch.setattr(device, "pipelines", {})  # which know passes by name, not by tables
+    loss = Loss(device, *CANVAS)
+    for kind, size in ((Masked, (37, 29)), (Case, CANVAS), (Case, (1, 1))):
+        loss.agrees(kind(*size, seed=sum(size)), weights=WEIGHTS | {"edges": 0.7})
+    loss.destroy()
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.02), (0.49, 0.51), (0.98, 1.0)])

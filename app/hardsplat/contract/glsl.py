@@ -107,21 +107,35 @@ def _planes() -> Iterator[str]:
             yield f"#define {name}({given}) {name}_plane(planes.at[{plane}].{address}).at[item_]"
 
 
-def _pixel_terms() -> Iterator[str]:
-    """The values of the loss's terms at a pixel."""
+def _term_numbers() -> Iterator[str]:
+    """Which terms of the loss pixels have."""
     names = pixel_terms()
     yield (
-        "// pixel_terms: the terms of the loss at a pixel. Written by "
+        "// term_numbers: the terms of the loss that pixels have. Written by "
         "hardsplat.contract.glsl from hardsplat.tables.loss_terms."
     )
-    yield f'#include "{FOLDER}loss.glsl"'
-    yield '#include "loss/compared.glsl"'
     yield f"const uint PIXEL_TERMS = {len(names)}u;"
     for i, name in enumerate(names):
         yield f"const uint TERM_{name} = {i}u;  // {LOSS_TERMS[name].note}"
-        yield f'#include "{LOSS_TERMS[name].slot}"'
-    values = f"float[]({', '.join(f'{name}_of(c)' for name in names)})"
-    yield f"float[PIXEL_TERMS] pixel_terms(Compared c) {{ return {values}; }}"
+
+
+def _pixel_terms() -> Iterator[str]:
+    """The values of the loss's terms at a pixel."""
+    names = pixel_terms()
+    yield "// pixel_terms: the terms of the loss at a pixel."
+    yield f'#include "{FOLDER}loss.glsl"'
+    yield f'#include "{FOLDER}term_numbers.glsl"'
+    yield '#include "loss/compared.glsl"'
+    yield "// Bits of the terms that have a weight; others are not computed."
+    yield "layout(constant_id = 10) const uint WEIGHED = ~0u;"
+    yield "bool weighed(uint term) { return (WEIGHED >> term & 1u) > 0u; }"
+    yield from (f'#include "{LOSS_TERMS[name].slot}"' for name in names)
+    yield "float[PIXEL_TERMS] pixel_terms(Compared c) {"
+    yield "    float values[PIXEL_TERMS];"
+    for name in names:
+        yield f"    values[TERM_{name}] = weighed(TERM_{name}) ? {name}_of(c) : 0.0;"
+    yield "    return values;"
+    yield "}"
 
 
 def _d_pixel_terms() -> Iterator[str]:
@@ -133,10 +147,13 @@ def _d_pixel_terms() -> Iterator[str]:
         ("vec3", "d_pixel_terms", "d_{}_of"),
         ("float", "pixel_terms_difference", "{}_difference"),
     ):
-        total = " + ".join(
-            f"loss_terms.weight[TERM_{name}] * {of.format(name)}(c)" for name in names
-        )
-        yield f"{returned} {function}(Compared c) {{ return {total}; }}"
+        yield f"{returned} {function}(Compared c) {{"
+        yield f"    {returned} sum = {returned}(0.0);"
+        for name in names:
+            value = f"loss_terms.weight[TERM_{name}] * {of.format(name)}(c)"
+            yield f"    if (weighed(TERM_{name})) sum += {value};"
+        yield "    return sum;"
+        yield "}"
 
 
 def _parameter_terms(kind: Of) -> Iterator[str]:
@@ -187,6 +204,7 @@ def _parameter_terms(kind: Of) -> Iterator[str]:
 
 _TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "trained": _planes,
+    "term_numbers": _term_numbers,
     "pixel_terms": _pixel_terms,
     "d_pixel_terms": _d_pixel_terms,
     **{

@@ -42,10 +42,20 @@ _COMPARED = ("target", "photos", "camera", "frame")
 _SUMS = ("ssim_grads", "loss_sums")
 
 
-def loss_passes(photo_bytes: int = 4, differences: bool = False) -> tuple[ComputePass, ...]:
+def weighed(settings: Mapping[str, Any], extent: float = 1.0) -> int:
+    """Bits of the terms of pixels that have a weight, as `loss_passes` takes them."""
+    terms = (LOSS_TERMS[name] for name in pixel_terms())
+    return sum(bool(term.weight(settings, extent)) << i for i, term in enumerate(terms))
+
+
+def loss_passes(
+    photo_bytes: int = 4, differences: bool = False, terms: int = 2**32 - 1
+) -> tuple[ComputePass, ...]:
     """photo_bytes: of a pixel in `photos`, 3 or 4. differences: for stochastic gradients, `target`
-    against `target_minus`, pixel by pixel, instead of the derivative; the record is of `target`."""
-    spec, result = {"PHOTO_BYTES": photo_bytes}, "loss/result_derivative.glsl"
+    against `target_minus`, pixel by pixel, instead of the derivative; the record is of `target`.
+    terms: bits of those of pixels that are computed; the record has 0 of others."""
+    spec = {"PHOTO_BYTES": photo_bytes, "WEIGHED": terms}
+    result = "loss/result_derivative.glsl"
     reads: tuple[str, ...] = (*_COMPARED, "ssim_grads", "loss_terms")
     writes = ("d_image",)
     if differences:

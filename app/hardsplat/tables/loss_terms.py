@@ -4,7 +4,8 @@ shaders/loss/terms and one entry here.
 A term of pixels has three functions. `NAME_of(c)` is its value at a pixel, summed over channels.
 `d_NAME_of(c)` is the derivative of that by the rendered colour. `NAME_difference(c)` is its value
 less that at a second rendered colour, for stochastic gradients. shaders/loss/compared.glsl has what
-they are given. The loss takes the mean over all values of the image.
+they are given. The loss takes the mean over all values of the image. The derivative is that of the
+loss: a pixel that enters the values of others has theirs, too.
 
 A term of a trained quantity has `NAME_of(p)` and `d_NAME_of(p)`, of four numbers of the quantity.
 The loss takes the mean over all its numbers.

@@ -26,7 +26,7 @@ from hardsplat.step.begin import (
     record_begin,
     record_end,
 )
-from hardsplat.step.loss import loss_passes, record_loss
+from hardsplat.step.loss import loss_passes, record_loss, weighed
 from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
@@ -102,14 +102,11 @@ def step_passes(
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
     strategy, moments = job.strategy, job.config.adam.moments
+    estimates, terms = job.config.gradient.estimates > 0, weighed(job.flat, job.views.extent)
     refining = strategy.passes(moments, photo_bytes)
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
     averaging = schedule.averaging.passes()
-    passes = [
-        *SCHEDULE_PASSES,
-        *loss_passes(photo_bytes, job.config.gradient.estimates > 0),
-        *SORT_PASSES[:1],
-    ]
+    passes = [*SCHEDULE_PASSES, *loss_passes(photo_bytes, estimates, terms), *SORT_PASSES[:1]]
     passes += [*(p for part in parts for p in part.passes), *refining, *resorting, *averaging]
     return filled(passes, [fill for part in parts for fill in part.fills])
 
