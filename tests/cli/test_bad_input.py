@@ -98,6 +98,13 @@ def test_a_scene_is_near(refused, scene):
         assert f"but {scene} is a scene: hardsplat train " in refused("train", str(wrong))
 
 
+def test_a_scene_is_no_result(refused, scene, tmp_path):
+    (tmp_path / "transforms.json").write_text("{}")
+    for folder in (scene, tmp_path):
+        said = refused("render", folder)
+        assert f"{folder} is a scene, train it first: hardsplat train " in said
+
+
 def test_control_characters_do_not_reach_the_terminal(refused, tmp_path):
     said = refused("train", tmp_path / "a\x1b]0;title\x07\nline\u0085")
     assert said.endswith(r"a\x1b]0;title\x07\nline\x85 does not exist")

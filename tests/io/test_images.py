@@ -259,7 +259,7 @@ def test_scene_refusals(tmp_path):
     largest = r"--data-factor 100: leaves 1x1 pixels of a.png \(64x48\); choose 6 or less"
     for name, options, words in (
         ("none", (), f"{tmp_path / 'none'}: scene folder not found"),
-        (".", (), "no COLMAP model in sparse/0 or sparse, and no transforms.json"),
+        (".", (), "no cameras are in it; a scene is a folder with images/ and sparse/0/, or"),
         ("good", (0,), "--data-factor 0: must be 1 or more"),
         ("good", (100,), largest),
         ("good", (7,), "choose 6 or less"),
@@ -370,7 +370,7 @@ def test_a_model_elsewhere_is_named(tmp_path, folder):
     where.mkdir(parents=True, exist_ok=True)
     for path in (tmp_path / "model").iterdir():
         path.rename(where / path.name)
-    words = f"there is one in {where}: make that sparse/0, beside the photographs"
+    words = f"there is a model in {where}: make that sparse/0, beside the photographs"
     assert words in refusal(load_scene, tmp_path)
 
 

@@ -178,8 +178,8 @@ def test_both_conventions_give_the_same_scene(tmp_path):
         shutil.copy(tmp_path / "json" / name, tmp_path / "colmap")
     both = load_scene(tmp_path / "colmap")
     assert [v.name for v in both.views] == [v.name for v in one.views]
-    words = "has a COLMAP model and transforms.json: cameras are from"
-    assert any(words in note for note in both.notes)
+    model = tmp_path / "colmap" / "sparse" / "0"
+    assert f"cameras are from {model}; rename that to use transforms.json instead" in both.notes
 
 
 FOUR = (0.03, -0.01, 0.002, -0.001)

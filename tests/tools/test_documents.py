@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from hardsplat.io.formats import FILE_FORMATS
+from hardsplat.tables.layouts import LAYOUTS
 from tools import words
 
 DOCUMENTS = words.tracked(words.DOCUMENTS)
@@ -73,9 +74,16 @@ def test_commands_of_the_documents_start():
         assert subprocess.run(command, cwd=words.ROOT, capture_output=True).returncode == 0
 
 
-def test_the_guide_names_every_format_of_splats():
-    text = (words.ROOT / "docs/guide/formats.md").read_text()
-    table = text.partition("## Which format")[2].partition("\n## ")[0]
-    cells = "".join(line.split("|")[1] for line in table.splitlines() if line.startswith("|"))
-    missing = {row.suffix for row in FILE_FORMATS.values()} - set(re.findall("`(.*?)`", cells))
-    assert not missing, "the table under `Which format` has no row of them"
+@pytest.mark.parametrize(
+    "guide, title, names",
+    [
+        ("formats", "Which format", [row.suffix for row in FILE_FORMATS.values()]),
+        ("training", "What a scene holds", [n for row in LAYOUTS.values() for n in row.cameras]),
+    ],
+)
+def test_guides_have_a_row_of_every_format_and_layout(guide, title, names):
+    text = (words.ROOT / f"docs/guide/{guide}.md").read_text()
+    table = text.partition(f"## {title}")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("|")]
+    named = {name for row in rows for name in re.findall("`(.*?)`", "".join(row))}
+    assert not set(names) - named, f"the table under `{title}` lacks a row"

@@ -9,6 +9,7 @@ from hardsplat.fit.config import FIT_FIELDS
 from hardsplat.fitmesh.config import MESH_FIELDS, MESH_GROUPS
 from hardsplat.sfm.job.config import SFM_FIELDS, SFM_GROUPS
 from hardsplat.study.bench.axes import AXES
+from hardsplat.tables.layouts import A_SCENE
 
 
 def _of(fields):
@@ -28,8 +29,8 @@ def _add_variants(parser):
 COMMANDS = {
     "train": Command(
         "train a scene",
-        """
-scene [SCENE]: folder with images/ and sparse/0/, or transforms.json; same as --data-dir
+        f"""
+scene [SCENE]: {A_SCENE}; same as --data-dir
 --config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
 --sfm: SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does
 --view: a window that shows the splats while they are trained
@@ -48,8 +49,8 @@ scene [SCENE]: folder with images/ and sparse/0/, or transforms.json; same as --
     ),
     "plan": Command(
         "plan the blocks of a large scene, which train --blocks then trains",
-        """
-scene [SCENE]: scene folder, COLMAP or transforms.json; same as --data-dir
+        f"""
+scene [SCENE]: {A_SCENE}; same as --data-dir
 --config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
 blocks: auto (as many as fit the smallest device), a number, or 2x3 (default: auto)
 """,
@@ -86,9 +87,9 @@ verbose
     ),
     "sweep": Command(
         "train scenes with every combination of settings, and compare the results",
-        """
-scene SCENE|PLAN.toml: scene folder, COLMAP or transforms.json; or a file of scenes and presets,
-    see docs/guide/sweeping.md, over whose settings flags win
+        f"""
+scene SCENE|PLAN.toml: {A_SCENE}; or a file of scenes and presets, see docs/guide/sweeping.md, over
+    whose settings flags win
 --config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
 --result-dir PATH: folder for tables, plots and runs; runs that are done there are not made again
     (default: results/<name of the scene or plan>_sweep)
@@ -115,9 +116,8 @@ image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
     ),
     "fit-mesh": Command(
         "fit a textured triangle mesh to photographs with silhouettes, by stochastic gradients",
-        """
-scene [SCENE]: scene folder, COLMAP or transforms.json, with masks or transparent photographs; same
-    as --data-dir
+        f"""
+scene [SCENE]: {A_SCENE}, and masks or transparent photographs; same as --data-dir
 --config FILE.toml: a file of settings, as an earlier run left it; flags win over it
 """,
         handlers.fit_mesh,

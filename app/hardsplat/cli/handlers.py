@@ -11,6 +11,7 @@ from hardsplat.fitmesh.config import MESH_FIELDS, MeshConfig
 from hardsplat.settings.presets import read_settings
 from hardsplat.sfm.job.config import SFM_FIELDS, SfmConfig
 from hardsplat.study.bench.axes import AXES
+from hardsplat.tables.layouts import A_SCENE
 
 
 def view(flags):
@@ -167,10 +168,7 @@ def fit_mesh(flags):
     read = read_settings(Path(saved).expanduser(), MESH_FIELDS, names) if saved else {}
     values = read | settings(flags, MESH_FIELDS)
     if values.get("data_dir") is None:
-        raise UserError(
-            "no scene given: hardsplat fit-mesh SCENE, a folder with images/ and sparse/0/, "
-            "or with transforms.json, and silhouettes"
-        )
+        raise UserError(f"no scene given: hardsplat fit-mesh SCENE, {A_SCENE}, and silhouettes")
     data_dir = values["data_dir"] = values["data_dir"].absolute()
     values.setdefault("result_dir", Path("results") / f"{data_dir.name}_mesh")
     config = MeshConfig(**values)

@@ -10,6 +10,7 @@ from hardsplat.base.files import check_listed
 from hardsplat.cli.flags import add_groups, name_position, settings, show_log
 from hardsplat.settings.presets import SAVED_NAME, load_config
 from hardsplat.settings.train import GROUPS
+from hardsplat.tables.layouts import A_SCENE, layouts_of
 
 # s until Python hands over to a thread that waits for it; by default ten times that, for which the
 # one that feeds the GPU or measures would wait each time
@@ -18,8 +19,6 @@ COMMON = (
     "result_dir max_steps data_factor test_every background strategy cap_max sh_degree rasterizer "
     "device resume quiet"
 ).split()
-A_SCENE = "a folder with images/ and sparse/0/, or with transforms.json"
-POSES = ("sparse", "transforms.json", "transforms_train.json")
 
 
 def add_settings(parser, groups=GROUPS):
@@ -119,14 +118,10 @@ def find_poses(photographs, config):
     from hardsplat.sfm.job.config import SfmConfig
     from hardsplat.sfm.run import sfm
 
-    if config.scene.data_dir and _has_poses(config.scene.data_dir):
+    if config.scene.data_dir and layouts_of(config.scene.data_dir):
         print(f"note: {config.scene.data_dir} has poses already; --sfm has nothing to do")
     else:
         sfm(SfmConfig(data=photographs, quiet=config.run.quiet))
-
-
-def _has_poses(folder):
-    return any((folder / name).exists() for name in POSES)
 
 
 def require_scene(config):
@@ -144,10 +139,10 @@ def require_scene(config):
         if not saved and (folder / "ckpts").is_dir():
             what = f"its {SAVED_NAME} is missing, which says how to resume"
             raise UserError(f"{folder}: {what}: {again} --resume")
-        if not saved and not _has_poses(folder):
+        if not saved and not layouts_of(folder):
             what = "neither a scene nor a run that began its first step"
             raise UserError(f"{folder}: {what}; begin it again: {again}")
-    elif not _has_poses(folder):
+    elif not layouts_of(folder):
         raise UserError(f"{folder}: {_no_scene(folder, saved)}")
 
 
@@ -162,7 +157,7 @@ def _no_scene(folder, saved):
     if folder.is_dir():
         inside = [path for path in sorted(folder.iterdir()) if path.is_dir()]
         outside = [folder.parent] if folder.name.startswith("images") else []
-        if near := next(filter(_has_poses, outside + inside), None):
+        if near := next(filter(layouts_of, outside + inside), None):
             command = f"hardsplat train {shlex.quote(str(near))}"
             return f"no camera poses are in this folder, but {near} is a scene: {command}"
     count = len(listed(image_folder(folder))) if folder.is_dir() else 0

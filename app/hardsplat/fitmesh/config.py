@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hardsplat.settings.option import option
 from hardsplat.settings.owner import Owner
+from hardsplat.tables.layouts import A_SCENE
 from hardsplat.tables.reductions import ATOMICS
 
 
@@ -13,9 +14,7 @@ class MeshScene(Owner):
     """scene and first mesh"""
 
     data_dir: Path | None = option(
-        None,
-        "scene folder with silhouettes, as masks or as transparency: COLMAP, or transforms.json",
-        shown="SCENE",
+        None, f"the scene: {A_SCENE}, and silhouettes as masks or transparency", shown="SCENE"
     )
     data_factor: int = option(1, "fit to images this many times smaller", min=1)
     test_every: int = option(

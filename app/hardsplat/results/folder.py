@@ -14,6 +14,7 @@ from hardsplat.base.files import ensure_folder, json_of, replacing
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import scene_folder
+from hardsplat.tables.layouts import layouts_of
 
 OF_A_RUN = ["config.toml", "metrics.json", "metrics.jsonl", "metrics.csv", "tensorboard"]
 OF_A_RUN += ["loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval"]
@@ -25,7 +26,6 @@ DERIVED += ["ckpt_*", "edited*", "camera_path*.json", "screenshot_*.png"]
 DERIVED += ["held-out", "train", "orbit*", "spiral*", "*.mp4", "*.webm"]
 # of whatever name: a folder of frames, and splats that an edit has written with its steps
 _FRAMES, _STEPS = "*/frame_00000*", ".edit.json"
-_SCENE = ("images", "sparse", "transforms.json", "transforms_train.json")
 SIGNS = ("metrics.json", "splats.ply", "ckpts")
 
 
@@ -75,7 +75,7 @@ def archive_run(
     earlier = next(p for n in count(1) if not (p := folder / f"earlier_{n}").exists())
     try:
         own = {path for name in files for path in folder.glob(name)}
-        if files is OF_A_RUN and not any((folder / name).exists() for name in _SCENE):
+        if files is OF_A_RUN and not ((folder / "images").exists() or layouts_of(folder)):
             own |= _derived(folder)
         earlier.mkdir()
         for path in sorted(own):

@@ -8,10 +8,10 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import readable, streamed_sog
 from hardsplat.io.formats.checkpoint import holds, newest
-from hardsplat.io.scenes.colmap import model_folder
 from hardsplat.io.splats import is_antialiased
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
+from hardsplat.tables.layouts import layouts_of
 
 
 def find_model(
@@ -42,7 +42,7 @@ def find_model(
         )
     if path.exists() and not path.is_dir() and file != path:
         raise UserError(f"{path}: is no file of splats, which come as {', '.join(readable())}")
-    if model_folder(path) and not file.is_file():
+    if layouts_of(path) and not file.is_file():
         advice = f"train it first: hardsplat train {shlex.quote(str(path))}"
         raise UserError(f"{file}: no such file; {path} is a scene, {advice}")
     if not file.is_file():

@@ -6,6 +6,7 @@ from typing import Any
 
 from hardsplat.settings.option import option
 from hardsplat.settings.owner import Owner
+from hardsplat.tables.layouts import A_SCENE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,10 +14,7 @@ class SceneSettings(Owner):
     """scene"""
 
     data_dir: Path | None = option(
-        None,
-        "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json",
-        shown="SCENE",
-        aka="source_path source",
+        None, f"the scene: {A_SCENE}", shown="SCENE", aka="source_path source"
     )
     data_factor: int = option(
         1,

@@ -26,6 +26,7 @@ from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.scene import SceneSettings, StartSettings
 from hardsplat.tables.gradients import finds_statistics
+from hardsplat.tables.layouts import A_SCENE
 
 DETERMINISTIC = {"rasterizer": "tiled", "tile_backward": "gather"}  # what that setting stands for
 
@@ -145,9 +146,7 @@ NAMES: dict[str, str] = {
 def scene_folder(data_dir: Path | None) -> Path:
     """The scene that a setting names. Raises UserError where it names none."""
     if data_dir is None:
-        raise UserError(
-            "which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/"
-        )
+        raise UserError(f"which scene? hardsplat train SCENE, where SCENE is {A_SCENE}")
     return data_dir
 
 

@@ -196,7 +196,7 @@ def train(
 ) -> Result:
     """Trains splats from posed photographs, as `hardsplat train` does, and returns the result.
 
-    scene: the folder of a COLMAP model or a transforms.json, or a Scene, for example one of
+    scene: its folder, see docs/guide/training.md, or a Scene, for example one of
     `Scene.of_images`. on_batch: called between batches (a second of training at most) when another
     one is done; what it raises is printed, and it is not called again. preset: a name in configs/
     or a .toml file; config: the same, as the flag is called. watchers: other observers, such as

@@ -1,5 +1,12 @@
 """COLMAP sparse models: cameras, posed images and 3D points, binary (.bin) or text (.txt), and
-scenes that have one.
+scenes that have one, in the layout of MipNeRF-360:
+
+    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the
+        photographs lie in SCENE itself
+    SCENE/masks, SCENE/mask                       masks, white where a pixel counts: a.jpg.png,
+        a.jpg or a.png for images/a.jpg, see Masks
+    SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size
+        photographs
 
 The rigs and frames files of newer versions lie beside these three and are ignored, as each image
 repeats its own pose.
@@ -217,9 +224,9 @@ def write_model(
 # -- the folder of a scene
 
 
-def read_colmap(root: Path, model: Path, data_factor: int) -> SceneSource:
-    """model: the folder of the model within the scene's. Photographs may be missing. Raises
-    UserError for a damaged model."""
+def read(root: Path, data_factor: int) -> SceneSource:
+    """The scene in `root`. Photographs may be missing. Raises UserError for a damaged model."""
+    model = model_folder(root) or root / "sparse"
     cameras, images, points = _read(model)
     folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
     paths = _paths(folder, [image.name for image in images.values()])

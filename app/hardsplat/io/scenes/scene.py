@@ -1,22 +1,12 @@
-"""A scene: views to train on and to hold out, and the points to start from.
-
-COLMAP, in the layout of MipNeRF-360:
-
-    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the
-        photographs lie in SCENE itself
-    SCENE/masks, SCENE/mask                       masks, white where a pixel counts: a.jpg.png,
-        a.jpg or a.png for images/a.jpg, see Masks
-    SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size
-        photographs
-
-or transforms.json, see app/hardsplat/io/scenes/transforms.py.
-"""
+"""A scene: views to train on and to hold out, and the points to start from. Modules of this folder
+read the layouts of app/hardsplat/tables/layouts.py."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from operator import itemgetter
 from pathlib import Path
 
@@ -27,14 +17,14 @@ from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import image_size
 from hardsplat.io.media.panorama import FACES, Face, check_panorama, face_side, faces_of
 from hardsplat.io.media.panorama import MODEL as PANORAMA
-from hardsplat.io.scenes.colmap import model_folder, models_elsewhere, read_colmap
+from hardsplat.io.scenes.colmap import models_elsewhere
 from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDERS, unread
 from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
-from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 from hardsplat.io.scenes.transforms_camera import is_central, is_usual
 from hardsplat.io.scenes.views import ArrayView, View, by, far_note, size_of, training
 from hardsplat.model.camera import Camera
+from hardsplat.tables.layouts import A_SCENE, LAYOUTS, layouts_of
 
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
 # photographs for each camera of a model, on average, below which cameras are told apart by size
@@ -170,20 +160,19 @@ def load_scene(
 
 
 def _read(root: Path, data_factor: int) -> SceneSource:
-    model = model_folder(root)
-    if model is None and has_transforms(root):
-        return read_transforms(root, data_factor)
-    if model is None:
-        what = f"no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}"
+    layouts = layouts_of(root)
+    if not layouts:
+        what = f"no cameras are in it; a scene is {A_SCENE}"
         advice = f"make a model from photographs: hardsplat sfm {shlex.quote(str(root))}"
-        if others := models_elsewhere(root):
-            advice = f"there is one in {others[0]}: make that sparse/0, beside the photographs"
+        if models := models_elsewhere(root):
+            advice = f"there is a model in {models[0]}: make that sparse/0, beside the photographs"
         raise UserError(f"{root}: {what}; {advice}")
-    both = f"{root} has a COLMAP model and transforms.json: cameras are from {model}"
-    source = read_colmap(root, model, data_factor)
-    if not has_transforms(root):
+    first, *others = layouts
+    source: SceneSource = import_module(f"hardsplat.io.scenes.{first}").read(root, data_factor)
+    if not others:
         return source
-    return replace(source, notes=(f"{both}; rename that folder to use the other", *source.notes))
+    other = f"rename that to use {LAYOUTS[others[0]].has} instead"
+    return replace(source, notes=(f"cameras are from {source.label}; {other}", *source.notes))
 
 
 def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:

@@ -46,11 +46,7 @@ _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG", ".webp", ".he
 _CLOUDS = ("points3d.ply", "points3D.ply", "sparse_pc.ply")
 
 
-def has_transforms(root: Path) -> bool:
-    return (root / SINGLE).is_file() or (root / SPLIT).is_file()
-
-
-def read_transforms(root: Path, data_factor: int = 1) -> SceneSource:
+def read(root: Path, data_factor: int = 1) -> SceneSource:
     """The scene in `root`; photographs are only looked at for their size, and may be missing.
     UserError for anything else missing, damaged or contradictory."""
     main = root / (SPLIT if (root / SPLIT).is_file() else SINGLE)
