@@ -131,6 +131,12 @@ def test_compile_errors_point_at_our_file_and_line(shaders):
         assert words in str(error.value)
 
 
+def test_compile_errors_show_the_lines_of_headers_that_no_file_has(shaders):
+    text = 'const uint GROUP = 1u;\n#include "contract/core.glsl"\nvoid main() {}\n'
+    with pytest.raises(ShaderError, match=r"contract/core.glsl:\d+: .*\n    const uint GROUP = "):
+        shader.compile_source(ShaderSource.of(shaders("p.comp", text)))
+
+
 def test_cached_shaders_need_no_compiler(shaders, monkeypatch):
     shaders("copy.comp", COPY)
     first = shader.compile_source(ShaderSource.of("copy.comp"))

@@ -166,4 +166,13 @@ def run_glslang(text: str, source: ShaderSource) -> bytes:
             return out.read_bytes()
         lines = (done.stdout + done.stderr).splitlines()
         report = [line for line in lines if line.startswith(("ERROR", "WARNING"))] or lines[:20]
-        raise ShaderError("\n".join([f"{source.path} does not compile:", *report]))
+        said = [f"{source.path} does not compile:", *map(_with_line, report)]
+        raise ShaderError("\n".join(said))
+
+
+def _with_line(said: str) -> str:
+    """A line of glslang's report, with the line that it is about where no file has that."""
+    place = re.match(r"\w+: (contract/\w+\.glsl):(\d+): ", said)
+    if not place:
+        return said
+    return f"{said}\n    {header(place[1]).splitlines()[int(place[2]) - 1].strip()}"
