@@ -85,6 +85,14 @@ def run() -> NoReturn:
 
 def parsers() -> tuple[Parser, dict[str, Parser]]:
     """The parser of command lines, and those of the commands by name."""
+    parser, commands = _bare()
+    for name, one in commands.items():
+        _fill(one, name)
+    return parser, commands
+
+
+def _bare() -> tuple[Parser, dict[str, Parser]]:
+    """As `parsers`, without flags of commands."""
     about = "Train 3D Gaussian Splatting scenes on any Vulkan GPU."
     more = "hardsplat COMMAND --help explains one; hardsplat doctor checks this machine."
     parser = Parser(prog="hardsplat", description=about, epilog=more)
@@ -105,17 +113,21 @@ def parsers() -> tuple[Parser, dict[str, Parser]]:
         )
         if command.many:
             one.add_argument("-h", "--help", action=AddHelp)
-        add_table(one, command.flags)
-        command.add(one)
     return parser, commands
+
+
+def _fill(one: Parser, name: str) -> None:
+    add_table(one, COMMANDS[name].flags)
+    COMMANDS[name].add(one)
 
 
 def _parsed(argv: list[str]) -> dict:
     """Flags of argv (and HARDSPLAT_DEVICE), with `command`."""
-    parser, commands = parsers()
+    parser, commands = _bare()
     argv = argv or ["--help"]
     words = _dashed([*argv[1:], "--help"] if argv[:1] == ["help"] else argv)
-    _check_start(words, parser)
+    if (command := _check_start(words, parser)) in COMMANDS:
+        _fill(commands[command], command)
     known, unknown = parser.parse_known_args(words)
     flags = vars(known)
     if unknown and not any(word.startswith("-") for word in unknown):
@@ -130,18 +142,19 @@ def _parsed(argv: list[str]) -> dict:
     return flags
 
 
-def _check_start(words: list[str], parser: Parser) -> None:
-    """Raises UserError for a flag before the command that only commands have, or none."""
+def _check_start(words: list[str], parser: Parser) -> str:
+    """The command. Raises UserError for a flag before it that only commands have, or none."""
     known = parser._option_string_actions  # argparse has no public list of flags
     rest = iter(words)
     for word in rest:
         name = word.split("=")[0]
         if not word.startswith("-"):
-            return
+            return word
         if name not in known:
             raise unknown_flag([word], parser, "; flags of a command stand behind its name")
         if name == word and known[name].nargs is None:
             next(rest, None)  # its value
+    return ""
 
 
 def _dashed(argv: list[str]) -> list[str]:

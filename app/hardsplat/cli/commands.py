@@ -5,10 +5,6 @@ from functools import partial
 from hardsplat.cli import handlers, sweep, train
 from hardsplat.cli.flags import Command, add_axis, add_groups, add_setting
 from hardsplat.cli.results import RESULT_COMMANDS
-from hardsplat.fit.config import FIT_FIELDS
-from hardsplat.fitmesh.config import MESH_FIELDS, MESH_GROUPS
-from hardsplat.sfm.job.config import SFM_FIELDS, SFM_GROUPS
-from hardsplat.study.bench.axes import AXES
 from hardsplat.tables.layouts import A_SCENE
 
 
@@ -16,7 +12,30 @@ def _of(fields):
     return partial(add_setting, fields=fields)
 
 
+# settings of one command, which the start of another does without
+
+
+def _add_fit(parser):
+    from hardsplat.fit.config import FIT_FIELDS
+
+    add_groups(parser, {"settings": FIT_FIELDS.values()}, add=_of(FIT_FIELDS))
+
+
+def _add_mesh(parser):
+    from hardsplat.fitmesh.config import MESH_FIELDS, MESH_GROUPS
+
+    add_groups(parser, MESH_GROUPS, add=_of(MESH_FIELDS))
+
+
+def _add_sfm(parser):
+    from hardsplat.sfm.job.config import SFM_FIELDS, SFM_GROUPS
+
+    add_groups(parser, SFM_GROUPS, add=_of(SFM_FIELDS))
+
+
 def _add_variants(parser):
+    from hardsplat.study.bench.axes import AXES
+
     text = (
         "One or more values each; every combination is measured; `all` stands for every "
         "choice. Formats are compared with --blending fixed if nothing else is said."
@@ -111,7 +130,7 @@ image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
 """,
         handlers.fit,
         "IMAGE",
-        lambda parser: add_groups(parser, {"settings": FIT_FIELDS.values()}, add=_of(FIT_FIELDS)),
+        _add_fit,
         remedies={"blobs": "lower --blobs", "pixels": "make the image smaller"},
     ),
     "fit-mesh": Command(
@@ -122,7 +141,7 @@ scene [SCENE]: {A_SCENE}, and masks or transparent photographs; same as --data-d
 """,
         handlers.fit_mesh,
         "SCENE",
-        lambda parser: add_groups(parser, MESH_GROUPS, add=_of(MESH_FIELDS)),
+        _add_mesh,
         remedies={"texels": "lower --texture-size", "pixels": "raise --data-factor"},
     ),
     "sfm": Command(
@@ -132,7 +151,7 @@ input [INPUT]: folder of photographs, scene folder with images/, or a video; sam
 """,
         handlers.sfm,
         "INPUT",
-        lambda parser: add_groups(parser, SFM_GROUPS, add=_of(SFM_FIELDS)),
+        _add_sfm,
     ),
     "doctor": Command(
         "show the Vulkan devices and which variants run on them",

@@ -6,11 +6,7 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import name_position, settings, show_log, values_of
-from hardsplat.fit.config import FIT_FIELDS, FitConfig
-from hardsplat.fitmesh.config import MESH_FIELDS, MeshConfig
 from hardsplat.settings.presets import read_settings
-from hardsplat.sfm.job.config import SFM_FIELDS, SfmConfig
-from hardsplat.study.bench.axes import AXES
 from hardsplat.tables.layouts import A_SCENE
 
 
@@ -119,6 +115,8 @@ def edit(flags):
 
 
 def bench(flags):
+    from hardsplat.study.bench.axes import AXES
+
     axes = {name: values_of(name, flags.pop(name)) for name in AXES if name in flags}
     if "rasterizer" in axes:
         flags["rasterizer"] = axes.pop("rasterizer")
@@ -131,6 +129,8 @@ def bench(flags):
 
 
 def fit(flags):
+    from hardsplat.fit.config import FIT_FIELDS, FitConfig
+
     image, with_window = flags.pop("image"), flags.pop("view", False)
     show_log(dict(flags))
     config = FitConfig(**settings(flags, FIT_FIELDS))
@@ -162,6 +162,8 @@ def mesh(flags):
 
 
 def fit_mesh(flags):
+    from hardsplat.fitmesh.config import MESH_FIELDS, MeshConfig
+
     saved = flags.pop("config", None)
     name_position(flags, "scene", "data_dir", "the scene is")
     names = {name: name for name in MESH_FIELDS}
@@ -179,6 +181,8 @@ def fit_mesh(flags):
 
 
 def sfm(flags):
+    from hardsplat.sfm.job.config import SFM_FIELDS, SfmConfig
+
     flags.pop("device", None)  # of the command line as a whole; no GPU is used here
     name_position(flags, "input", "data", "the photographs are")
     config = SfmConfig(**settings(flags, SFM_FIELDS))
