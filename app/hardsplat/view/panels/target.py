@@ -6,7 +6,6 @@ import math
 
 from slimgui import imgui
 
-from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLENDINGS
 from hardsplat.view.gui import style, widgets
 from hardsplat.view.gui.ui import Ui
@@ -26,8 +25,7 @@ STAGES = {
 def draw(ui: Ui) -> None:
     i, t, rows = ui.inputs, ui.inputs.tuning, ui.facts.rows
     widgets.heading("Format of the render target")
-    names = [name for name in SHOWN if name in FORMATS]
-    if pressed := widgets.segments("format", str(rows.get("format", "")), names, columns=2):
+    if pressed := widgets.segments("format", str(rows.get("format", "")), SHOWN, columns=2):
         i.tune(format=pressed)
     widgets.heading("Blending")
     if pressed := widgets.segments(
