@@ -51,8 +51,9 @@ class StageProgress:
 
     def begin(self, stage: str, total: int, done: int = 0) -> None:
         self.end()
-        how = dict(unit="", leave=False, disable=self._quiet)
-        self._bar = Bar(total=total, initial=done, desc=stage, **how)
+        self._bar = Bar(
+            total=total, initial=done, desc=stage, unit="", leave=False, disable=self._quiet
+        )
         self._stage, self._total, self._began = stage, total, time.monotonic()
 
     def at(self, done: int, total: int | None = None) -> None:
@@ -103,11 +104,17 @@ def _run(folder: Path, progress: StageProgress) -> dict[str, Any] | int:
     environment = os.environ | dict.fromkeys(threads, "1")  # the worker has a thread a core
     paths = filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")])
     environment["PYTHONPATH"] = os.pathsep.join(paths)
-    # a session of its own: Ctrl-C is for us, who then end it
-    how: dict[str, Any] = dict(env=environment, start_new_session=True)
-    how |= dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-    command = [sys.executable, "-P", WORKER, str(folder)]
-    with open(folder / LOG, "ab") as said, subprocess.Popen(command, **how, stderr=said) as process:
+    with (
+        open(folder / LOG, "ab") as said,
+        subprocess.Popen(
+            [sys.executable, "-P", WORKER, str(folder)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            start_new_session=True,  # Ctrl-C is for us, who then end it
+        ) as process,
+    ):
         try:
             for line in process.stdout:  # type: ignore[union-attr]  # it is a pipe
                 what, *args = json.loads(line)

@@ -53,19 +53,23 @@ def sfm(config: SfmConfig) -> Outcome:
     folder, model = scene / WORK, scene / "sparse" / "0"
     copied = not video and scene.resolve() != data.resolve()
     state, mode = State(folder), config.camera_mode
-    how = "single" if video and mode == "auto" else mode, config.panorama, config.exclude
+    mode = "single" if video and mode == "auto" else mode
+
+    def find(where: Path) -> PhotographFolder:
+        return find_photographs(where, mode, config.panorama, config.exclude)
+
     try:
         if not video:  # or an error, before anything is written
-            photographs = find_photographs(data, *how)
+            photographs = find(data)
         _check_model(scene, state, config.overwrite)
         if video:
             _take_frames(data, scene, state, config, progress)
         elif copied:
             _copy(data, scene)
         if video:
-            photographs = find_photographs(scene, *how)
+            photographs = find(scene)
         elif copied:
-            refused, photographs = photographs.left_out, find_photographs(scene, *how)
+            refused, photographs = photographs.left_out, find(scene)
             photographs.left_out.update(refused)
         if len(photographs.items) < 2:
             why = "poses are found by comparing photographs, so take many, from all around"

@@ -89,17 +89,18 @@ def match(
     listed = path.with_name("pairs.txt")
     listed.write_text("".join(f"{quote(a)} {quote(b)}\n" for a, b in pairs), encoding="utf-8")
     verified = dict(ransac=dict(max_error=error, random_seed=seed))
-    how = (
-        pycolmap.FeatureMatchingOptions(dict(num_threads=threads)),
-        pycolmap.ImportedPairingOptions(match_list_path=listed, block_size=BLOCK),
-        pycolmap.TwoViewGeometryOptions(verified),
-        pycolmap.Device.cpu,
-    )
     opened = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     with ThreadPoolExecutor(1) as pool, closing(opened) as rows:
         count = "SELECT COUNT(*) FROM two_view_geometries"
         before = rows.execute(count).fetchone()[0]
-        running = pool.submit(pycolmap.match_image_pairs, path, *how)
+        running = pool.submit(
+            pycolmap.match_image_pairs,
+            path,
+            pycolmap.FeatureMatchingOptions(dict(num_threads=threads)),
+            pycolmap.ImportedPairingOptions(match_list_path=listed, block_size=BLOCK),
+            pycolmap.TwoViewGeometryOptions(verified),
+            pycolmap.Device.cpu,
+        )
         while wait([running], _POLL).not_done:
             yield rows.execute(count).fetchone()[0] - before
         running.result()

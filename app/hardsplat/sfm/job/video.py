@@ -52,8 +52,9 @@ def _displacement(before: np.ndarray, after: np.ndarray) -> float:
     points = cv2.goodFeaturesToTrack(before, 200, 0.01, 7)
     if points is None or len(points) < 8:
         return 0.0  # nothing to see, so nothing is seen to move
-    how: dict = dict(winSize=(15, 15), maxLevel=3)
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(before, after, points, None, **how)  # type: ignore[call-overload]
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(  # type: ignore[call-overload]
+        before, after, points, None, winSize=(15, 15), maxLevel=3
+    )
     kept = found.ravel() == 1
     if kept.sum() < 0.2 * len(points):
         return _LOST
