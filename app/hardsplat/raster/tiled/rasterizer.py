@@ -60,7 +60,7 @@ LIVES = {
     **dict.fromkeys(("splats2d", "colors2d"), (PROJECT, COUNT)),
     "keys": (PROJECT, LIST),
     **dict.fromkeys(("keys_alt", "order_alt"), (SORT, SORT)),
-    "tile_spans": (COUNT, LIST),
+    "tile_spans": (PROJECT, LIST),
     "pair_tiles": (PROJECT, LIST),  # how many fit is read before
     **dict.fromkeys(("pair_tiles_alt", "pair_splats_alt", "pair_keys"), (LIST, LIST)),
     "checkpoints": (DRAW, SCORES),
