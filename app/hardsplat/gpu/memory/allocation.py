@@ -61,6 +61,9 @@ class Allocation:
         self._counted, self._owns = ("host" if host else f"{kind.lower()}s", name), not within
         if within:
             of, place = within
+            if place % needs.alignment:
+                what = f"{name} must begin at a multiple of {needs.alignment} bytes, not at {place}"
+                raise ValueError(what)
             self.memory: Any = of.memory
             self.nbytes = 0
             bind(device.handle, self.handle, self.memory, place)

@@ -11,7 +11,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all
 
 MEMORY = "scratch"  # the name of what has the memory
-_UNIT = 1 << 12  # bytes between the places of buffers, which no driver has refused
+_UNIT = 1 << 16  # bytes of places of buffers, whose alignment is some 256 on most drivers
 # first and last of the parts of a step between which a buffer's contents must stay
 Lives = Mapping[str, tuple[int, int]]
 
