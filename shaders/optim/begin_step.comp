@@ -17,14 +17,6 @@ BUFFER_rates(writeonly)
 #ifndef FILLED_moved
 void list_moved(bool moves) {}  // fits have no planes of splats
 #endif
-#include <pose>
-#ifndef FILLED_pose
-Camera posed(Camera view, uint photograph) { return view; }  // cameras are where the scene has them
-#endif
-#include <intrinsics>
-#ifndef FILLED_intrinsics
-Camera focused(Camera view) { return view; }  // lenses are those of the scene
-#endif
 
 const uint WHITE = 1u, RANDOM = 2u;
 
@@ -54,7 +46,7 @@ void main() {
     list_moved(t < step_settings.splat_planes && rate != 0.0);
     if (t > 0u) return;
     uvec2 scheduled = schedule[step % HISTORY];
-    Camera view = focused(posed(views[scheduled.x], scheduled.x));
+    Camera view = views[scheduled.x];
     view.photo = step_settings.fetched == 1u ? 0u : scheduled.y;
     camera = view;
     frame.background = background(step);

@@ -22,10 +22,11 @@ RETURNED = {"Result": "train.api", "Fitted": "fit.api"}  # classes without a pub
 APART = ("UserError", "__version__", "Server")  # raised, text, and a watcher, see tests/serve
 GIVEN: dict[str, set[str]] = defaultdict(set)  # public name -> keywords that it was called with
 # choices that bring all settings in: others are not looked at with the defaults
+SWITCHES = {owner.flag: True for owner in TrainConfig.owners() if owner.values == (True,)}
 CHOICES = (
-    {"rasterizer": "tiled"},
-    {"rasterizer": "hardware", "strategy": "adaptive", "exposure": "affine", "pose_opt": True},
-    {"strategy": "mcmc", "exposure": "ppisp", "intrinsics_opt": True},
+    {"rasterizer": "tiled", **SWITCHES},
+    {"rasterizer": "hardware", "strategy": "adaptive", "exposure": "affine"},
+    {"strategy": "mcmc", "exposure": "ppisp"},
     {"gradient": "stochastic", "strategy": "none"},
 )
 
@@ -154,4 +155,4 @@ def test_scenes_and_renderers(start, small, opened):
 def test_every_keyword_was_given(result):
     """Of this module, which therefore runs whole."""
     missing = {name: words - GIVEN[name] for name, words in keywords().items()}
-    assert not {name: words for name, words in missing.items() if words}
+    assert not {n: words for n, words in missing.items() if words}, "give them in calls above"

@@ -25,6 +25,7 @@ from hardsplat.settings.photographs import (
 from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.scene import SceneSettings, StartSettings
+from hardsplat.tables import quantities
 from hardsplat.tables.gradients import finds_statistics
 from hardsplat.tables.layouts import A_SCENE
 
@@ -63,27 +64,21 @@ class TrainConfig(Owner):
         """Other values of some settings, by their flat names."""
         return self.of(**self.flat() | flat)
 
-    @property
-    def refines_photographs(self) -> bool:
-        """Whether anything of photographs or cameras is trained."""
-        cameras = self.poses.pose_opt or self.intrinsics.intrinsics_opt
-        return cameras or self.exposure.corrected
-
     def check_gradient(self) -> None:
         """UserError where splats would grow by statistics that the gradients do not come with, or
         quantities of photographs would have none."""
         if self.gradient.gradient == "stochastic":
-            without = {
-                "--exposure none": self.exposure.corrected,
-                "--no-pose-opt": self.poses.pose_opt,
-                "--no-intrinsics-opt": self.intrinsics.intrinsics_opt,
-                "--depth-lambda 0": self.depth.depth_lambda,
-                "--flat-lambda 0": self.loss.flat_lambda,
-            }
-            if flag := next((flag for flag, needed in without.items() if needed), None):
+            chosen = [q.chosen for q in quantities.of_photographs(self.flat()) if q.chosen]
+            without = [
+                f"--no{flag(name)[1:]}" if values == (True,) else f"{flag(name)} none"
+                for name, values in chosen
+            ]
+            without += ["--depth-lambda 0"] * bool(self.depth.depth_lambda)
+            without += ["--flat-lambda 0"] * bool(self.loss.flat_lambda)
+            if without:
                 raise UserError(
-                    "--gradient stochastic finds no gradients of exposures, cameras, depths and "
-                    f"thickness: add {flag} or --gradient analytic"
+                    "--gradient stochastic finds no gradients of photographs, cameras, depths and "
+                    f"thickness: add {without[0]} or --gradient analytic"
                 )
         grows, gradient = self.densify.strategy in ("adaptive", "budget"), self.gradient.gradient
         if grows and not finds_statistics(gradient):

@@ -103,6 +103,11 @@ def chosen(kind: Of, settings: Mapping[str, Any]) -> list[Quantity]:
     return [q for q in of(kind) if is_chosen(q, settings)]
 
 
+def of_photographs(settings: Mapping[str, Any]) -> list[Quantity]:
+    """What is trained of photographs and of their cameras with these settings."""
+    return [*chosen("photograph", settings), *chosen("camera", settings)]
+
+
 def most_planes(quantity: Quantity) -> int:
     return quantity.planes(HIGHEST_DEGREE)
 

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardsplat.base.errors import UserError
 from hardsplat.gpu.passes.declared import ComputePass, filled
-from hardsplat.train.features import depth, exposure, intrinsics, poses, region, sky, working
+from hardsplat.train.features import (
+    centred,
+    depth,
+    exposure,
+    intrinsics,
+    poses,
+    region,
+    sky,
+    working,
+)
 from hardsplat.train.features.feature import Feature, Found, StepParts
 
 if TYPE_CHECKING:
@@ -17,13 +27,20 @@ if TYPE_CHECKING:
     from hardsplat.step.photos import Photos
     from hardsplat.train.job.job import Job
 
-_MODULES = (sky, poses, intrinsics, exposure, depth, region, working)
+_MODULES = (sky, poses, intrinsics, exposure, centred, depth, region, working)
 FEATURES: tuple[Feature, ...] = tuple(module.FEATURE for module in _MODULES)
 
 
 def parts_of(job: Job) -> list[StepParts]:
-    """What the step of a job has of its features."""
-    return [parts for feature in FEATURES if (parts := feature.parts(job))]
+    """What the step of a job has of its features. Raises UserError where two fill one slot."""
+    having = {feature.name: parts for feature in FEATURES if (parts := feature.parts(job))}
+    taken: dict[tuple[str, str], str] = {}
+    for name, parts in having.items():
+        for where in sorted(parts.slots):
+            if (other := taken.setdefault(where, name)) != name:
+                both = f"both fill <{where[1]}> of {where[0]}"
+                raise UserError(f"{other} and {name} exclude each other, {both}: leave out one")
+    return [*having.values()]
 
 
 def facts_of(job: Job, scene: Scene, photos: Photos) -> dict[str, np.ndarray]:
@@ -41,8 +58,10 @@ def save_found(found: Found) -> None:
 
 
 def variants(passes: Iterable[ComputePass]) -> Iterator[ComputePass]:
-    """Each pass as it is, and with every combination of features' fills."""
-    out = [*passes]
-    for feature in FEATURES:
-        out += [p for parts in feature.every() if parts.fills for p in filled(out, parts.fills)]
-    return iter({p.key(): p for p in out}.values())
+    """Each pass as it is, and with every combination of features' fills that parts_of takes."""
+    out: list[tuple[ComputePass, set[tuple[str, str]]]] = [(p, set()) for p in passes]
+    for parts in (parts for feature in FEATURES for parts in feature.every() if parts.fills):
+        free = [(p, taken) for p, taken in out if not taken & parts.slots]
+        more = filled([p for p, _ in free], parts.fills)
+        out += [(p, taken | parts.slots) for p, (_, taken) in zip(more, free, strict=True)]
+    return iter({p.key(): p for p, _ in out}.values())

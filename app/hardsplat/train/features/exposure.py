@@ -5,14 +5,12 @@ The passes of the loss see `target` as its photograph was exposed, and leave the
 image as it was rendered. They also leave sums over the pixels of each workgroup, from which a pass
 makes the gradients of the photograph's and the camera's numbers.
 
-The splats are those of the mean photograph: what all photographs have in common is moved into the
-scene after each step, so renders and files need none of this.
+The splats are those of the mean photograph, see centred.py, so renders and files need none of this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,16 +20,14 @@ from hardsplat import contract
 from hardsplat.gpu.passes.declared import ComputePass, Fill
 from hardsplat.results.folder import write_json
 from hardsplat.step.loss import tiles
-from hardsplat.tables import quantities
 from hardsplat.tables.photographs import EXPOSURES
-from hardsplat.tables.quantity import Of, Quantity
+from hardsplat.tables.quantity import Quantity
 from hardsplat.train.features.feature import Feature, Found, Record, StepParts, When, one_group
 
 if TYPE_CHECKING:
     from hardsplat.train.job.job import Job
 
 EXPOSURES_FILE = "exposures.json"
-CENTRED: tuple[Of, ...] = ("photograph", "camera")  # their planes follow each other in the table
 
 
 def seen_parts(
@@ -63,19 +59,9 @@ def seen_parts(
 def exposure_parts(name: str, cameras: int = 2, tiles: int = 1) -> StepParts:
     """name: a variant of EXPOSURES that changes the image. cameras: how many there are; the only
     one has no response, which is kept at a mean of 0."""
-    row, planes = EXPOSURES[name], sum(map(quantities.plane_count, CENTRED))
+    row = EXPOSURES[name]
     spec = {"RESPONDS": cameras > 1} if row.responds else {}
-    parts = seen_parts(row.slot, row.chain, row.quantities, tiles, spec)
-    centre: Record = lambda r, run, *_: r.run(run["centre"], groups=(planes, 1, 1))  # noqa: E731
-    passes, record = [*parts.passes, _centre()], {**parts.record, "moved": centre}
-    return replace(parts, passes=passes, record=record)
-
-
-def _centre() -> ComputePass:
-    """Keeps the means of photographs' and cameras' numbers at 0 that the table says so of."""
-    names = tuple(q.name for kind in CENTRED for q in quantities.of(kind) if q.centred)
-    spec = {"FIRST_PLANE": quantities.plane_count("splat")}
-    return ComputePass("centre", "optim/centre.comp", ("rates", *names), names, spec)
+    return seen_parts(row.slot, row.chain, row.quantities, tiles, spec)
 
 
 def save_exposures(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Fill, Pipeline
 
@@ -20,10 +19,9 @@ if TYPE_CHECKING:  # the build of a wheel, which lists the passes, has no reader
     from hardsplat.train.job.job import Job
     from hardsplat.train.job.schedule import Schedule
 
-GROUP = contract.CONSTANTS["GROUP"]
-# Where a feature records passes in a step: instead of the loss of an image that shows depth, after
-# the loss, before Adam for photographs, cameras and the sky, and after it.
-When = Literal["depth", "compared", "gradients", "moved"]
+# Where a feature records passes in a step: when its camera is known, instead of the loss of an
+# image that shows depth, after the loss, before Adam for all but splats, and after it.
+When = Literal["begun", "depth", "compared", "gradients", "moved"]
 # the width and height of the canvas, px, follow the pipelines by name
 Record = Callable[[Recorder, Mapping[str, Pipeline], int, int], None]
 
@@ -39,6 +37,11 @@ class StepParts:
     buffers: Mapping[str, np.ndarray | int] = field(default_factory=dict)
     record: Mapping[When, Record] = field(default_factory=dict)
     settings: Callable[[Schedule], Mapping[str, np.ndarray]] | None = None
+
+    @property
+    def slots(self) -> set[tuple[str, str]]:
+        """The slots that it fills, each with the name of its pass."""
+        return {(fill.name, slot) for fill in self.fills for slot in fill.slots}
 
 
 @dataclass(frozen=True)
@@ -72,4 +75,4 @@ class Feature:
 
 def one_group(name: str) -> Record:
     """Records the pass of that name with one workgroup."""
-    return lambda recorder, run, width, height: recorder.run(run[name], threads=(GROUP,))
+    return lambda recorder, run, width, height: recorder.run(run[name], groups=(1, 1, 1))

@@ -15,7 +15,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import json_of
-from hardsplat.gpu.passes.declared import ComputePass, Fill
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.results.folder import write_json
 from hardsplat.train.features.feature import Feature, Found, StepParts, one_group
 from hardsplat.train.features.poses import save_cameras
@@ -24,14 +24,22 @@ if TYPE_CHECKING:  # the build of a wheel, which lists the passes, has no reader
     from hardsplat.io.scenes.views import View
 
 INTRINSICS_FILE = "intrinsics.json"
+_BEGIN = ComputePass(
+    "intrinsics begin",
+    "photographs/intrinsics_begin.comp",
+    reads=("camera", "frame", "intrinsics"),
+    writes=("camera",),
+)
 _GATHER = ComputePass(
     "intrinsics gather",
     "photographs/intrinsics_gather.comp",
     reads=("camera", "frame", "counts", "camera_sums", "intrinsics"),
     writes=("d_intrinsics",),
 )
-_FILL = Fill("begin step", {"intrinsics": "photographs/intrinsics_refined.glsl"}, ("intrinsics",))
-_PARTS = StepParts([_GATHER], [_FILL], record={"gradients": one_group("intrinsics gather")})
+_PARTS = StepParts(
+    [_BEGIN, _GATHER],
+    record={"begun": one_group("intrinsics begin"), "gradients": one_group("intrinsics gather")},
+)
 
 
 def check_lenses(views: Sequence[View]) -> None:

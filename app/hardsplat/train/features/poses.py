@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardsplat.gpu.passes.declared import ComputePass, Fill
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.model.camera import Camera
 from hardsplat.train.features.feature import Feature, Found, StepParts, one_group
 
@@ -32,14 +32,18 @@ def _parts(extent: float, free: bool = False) -> StepParts:
     if free:
         most |= {"MOST_TURN": math.pi, "MOST_SHIFT": 1e30}
     reads, both = ("camera", "frame", "counts", "camera_sums", "turn"), ("turn", "shift")
-    gather, settle = (f"photographs/pose_{name}.comp" for name in ("gather", "settle"))
+    begin, gather, settle = (f"photographs/pose_{at}.comp" for at in ("begin", "gather", "settle"))
     return StepParts(
         (
+            ComputePass("pose begin", begin, ("camera", "frame", *both), ("camera",)),
             ComputePass("pose gather", gather, reads, ("d_turn", "d_shift")),
             ComputePass("pose settle", settle, ("views", "rates", *both), both, most),
         ),
-        [Fill("begin step", {"pose": "photographs/pose_refined.glsl"}, both)],
-        record={"gradients": one_group("pose gather"), "moved": one_group("pose settle")},
+        record={
+            "begun": one_group("pose begin"),
+            "gradients": one_group("pose gather"),
+            "moved": one_group("pose settle"),
+        },
     )
 
 

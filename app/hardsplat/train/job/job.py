@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardsplat.raster.backends import BACKENDS
-from hardsplat.raster.core.sinks import Sink, adam
 from hardsplat.settings.raster import Options
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables.gradients import finds_statistics
 from hardsplat.train.job.facts import WHOLE, ScenePart
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.job.views import Views
@@ -83,18 +81,3 @@ class Job:
         """The options that the settings give that rasterizer."""
         options = BACKENDS[rasterizer].options.of(self.config.raster, self.config.gradient)
         return replace(options, lens=self.views.lens)
-
-    def sink(self) -> Sink:
-        """Where the gradients go."""
-        c, strategy = self.config, self.strategy
-        found = finds_statistics(c.gradient.gradient)
-        return adam(
-            c.adam.moments,
-            bool(c.adam.visible_adam),
-            strategy.statistics and found,
-            strategy.scores and found,
-            c.poses.pose_opt or c.intrinsics.intrinsics_opt,
-            c.depth.depth_lambda > 0,
-            self.packed,
-            c.loss.flat_lambda / self.views.extent,
-        )

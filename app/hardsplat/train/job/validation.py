@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
 
 ONE_IN, MOST = 6, 12  # one photograph in so many is held, and at most so many are
 LOOK = 500  # steps from one measurement to the next; later, more
@@ -59,13 +60,15 @@ class Look(NamedTuple):
 def held_views(config: TrainConfig, views: int, faces: int = 1) -> tuple[int, ...]:
     """Which of n training views are held, evenly spread.
 
-    None are where the settings forbid it, the run is too short for two looks, or it trains cameras:
-    that of a held photograph would not be known yet. faces: views of a photograph, 6 of a
-    panorama; each is held of another photograph, since ceilings are easier than walls.
+    None are where the settings forbid it, the run is too short for two looks, or it trains anything
+    but exposures of photographs or cameras: that of a held photograph would not be known yet.
+    faces: views of a photograph, 6 of a panorama; each is held of another photograph, since
+    ceilings are easier than walls.
     """
-    cameras = config.poses.pose_opt or config.intrinsics.intrinsics_opt
+    trained = quantities.of_photographs(config.flat())
+    unknown = not all(map(quantities.is_exposure, trained))
     asked = config.densify.strategy == "budget" and config.densify.budget.hold_back
-    if cameras or not asked or main_steps(config.run.max_steps) < 2 * LOOK:
+    if unknown or not asked or main_steps(config.run.max_steps) < 2 * LOOK:
         return ()
     photographs = views // faces
     count = min(photographs // ONE_IN, MOST) if faces == 1 else min(photographs, faces)

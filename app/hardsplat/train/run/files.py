@@ -154,9 +154,8 @@ class RunFiles:
     def learnt(self, state: Checkpoint, held_out: Sequence[Camera]) -> None:
         """What was found of photographs, where anything was. held_out: refined cameras of the
         held-out views, if there are any."""
-        if self.job.config.refines_photographs:
-            found = Found(self.folder, self.job, self.scene, state.buffers, held_out)
-            self.background.do("learnt", partial(save_found, found))
+        found = Found(self.folder, self.job, self.scene, state.buffers, held_out)
+        self.background.do("learnt", partial(save_found, found))
 
     def prepare(self) -> None:
         """Has what draws the report imported, once: it takes half a second."""

@@ -33,7 +33,7 @@ from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.session.store import SplatStore
 from hardsplat.train.step.resort import resort_bytes
-from hardsplat.train.step.step import TrainingStep
+from hardsplat.train.step.step import TrainingStep, sink_of
 from hardsplat.train.strategies.refine import allocate_refine
 
 # Room: so many times what was seen, and so many splats more; it is made again below LEAST times.
@@ -131,7 +131,7 @@ class Drawing:
         backend, options = BACKENDS[self.rasterizer], job.options(self.rasterizer)
         if not self.timed_rows:
             options = backend.first_runnable(device, options)
-        sink = job.sink()
+        sink = sink_of(job, self.parts)
         if job.packed:
             room = self.visible.room(store.bound, store.capacity)
             working = WorkingSet(
@@ -160,7 +160,8 @@ class Drawing:
         the caller's. Raises OutOfMemory."""
         job, backend = self.job, BACKENDS[self.rasterizer]
         options = backend.first_runnable(self.device, job.options(self.rasterizer))
-        sink = job.sink() if self.working and not others else None  # which gathers them
+        # which gathers them
+        sink = sink_of(job, self.parts) if self.working and not others else None
         plain, splats = replace(options, antialiased=False), others or self._drawn
         return backend.rasterizer(self.device, splats, *job.views.canvas, plain, sink)
 

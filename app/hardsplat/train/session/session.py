@@ -38,7 +38,13 @@ from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.session.drawing import Drawing, VisibleShare
 from hardsplat.train.session.store import SplatCapacity, SplatStore, of_other_items
 from hardsplat.train.step.resort import resort_due
-from hardsplat.train.step.step import allocate_weights, fixed_settings, gpu_settings, step_passes
+from hardsplat.train.step.step import (
+    allocate_weights,
+    fixed_settings,
+    gpu_settings,
+    sink_of,
+    step_passes,
+)
 
 GROUP = contract.CONSTANTS["GROUP"]
 # of a pixel, as long as no photograph has alpha; the passes of another number are built when they
@@ -53,16 +59,16 @@ def build_ahead(device: Device, job: Job) -> None:
     Nothing is lost where it builds other passes: it builds those itself. Raises UserError for what
     the device cannot run.
     """
-    planes = (job.config.model.sh_degree + 1) ** 2
+    planes, parts = (job.config.model.sh_degree + 1) ** 2, parts_of(job)
     for name in job.rasterizers:
         backend, options = BACKENDS[name], job.options(name)
         first = backend.first_runnable(device, options)
         if len(job.rasterizers) == 1 and first != options:
             continue  # the session will time what is left open, which takes the device
-        sink = job.sink()
+        sink = sink_of(job, parts)
         begin_all(device, backend.passes(device, planes, *job.views.canvas, first, sink))
         if name == job.rasterizers[0]:
-            begin_all(device, step_passes(job, job.schedule, parts_of(job), PHOTO_BYTES))
+            begin_all(device, step_passes(job, job.schedule, parts, PHOTO_BYTES))
     begin_all(device, (*METRIC_PASSES, *FITTED_PASSES))
 
 

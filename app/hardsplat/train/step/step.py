@@ -15,7 +15,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.declared import ComputePass, filled
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
-from hardsplat.raster.core.sinks import plane_groups, record_others
+from hardsplat.raster.core.sinks import Sink, adam, plane_groups, record_others
 from hardsplat.raster.core.sort import SORT_PASSES
 from hardsplat.step.begin import (
     BACKGROUND_MODES,
@@ -30,6 +30,7 @@ from hardsplat.step.loss import loss_passes, record_loss, weighed
 from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.gradients import finds_statistics
 from hardsplat.train.features.feature import StepParts, When
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
@@ -111,6 +112,27 @@ def step_passes(
     return filled(passes, [fill for part in parts for fill in part.fills])
 
 
+def sink_of(job: Job, parts: Sequence[StepParts]) -> Sink:
+    """Where the gradients go. parts: of features, whose passes may read what the camera gets."""
+    c, strategy = job.config, job.strategy
+    found = finds_statistics(c.gradient.gradient)
+    return adam(
+        c.adam.moments,
+        bool(c.adam.visible_adam),
+        strategy.statistics and found,
+        strategy.scores and found,
+        any("camera_sums" in each.reads for part in parts for each in part.passes),
+        draws_depth(parts),
+        job.packed,
+        c.loss.flat_lambda / job.views.extent,
+    )
+
+
+def draws_depth(parts: Sequence[StepParts]) -> bool:
+    """Whether a feature has a loss of depth, for which steps draw it."""
+    return any("depth" in part.record for part in parts)
+
+
 def record_depth_supervised_step(
     recorder: Recorder, raster: Rasterizer, compare: Compare, compare_depth: Compare
 ) -> None:
@@ -161,9 +183,10 @@ class TrainingStep:
         """The whole step. scores: with those of the strategy."""
         run, raster = self._run, self.raster
         record_begin(recorder, run)
+        self._record("begun", recorder)
         if fetch := self._fetch:
             recorder.beside(BESIDE, lambda r: r.run(fetch, groups=(FETCHERS, 1, 1)))
-        if any("depth" in part.record for part in self._parts):
+        if draws_depth(self._parts):
             compare_depth = partial(self._record, "depth")
             record_depth_supervised_step(recorder, raster, self._compare, compare_depth)
         else:
