@@ -126,7 +126,7 @@ def test_a_place_in_detail(on_device, tmp_path, monkeypatch, capsys):
     place, said = metrics["region"], capsys.readouterr().out
     points = Region.of([float(x) for x in region.split(",")]).inside(load_scene(COURTYARD).points)
     before = int(points.sum())
-    assert f"{before} of 3500 points are; " in said
+    assert f"{before} of 3,500 points are; " in said
     assert f"{place['splats']:,} of {place['of']:,} splats are in --region" in said
     # 12 % of the points are inside, and measured: more than 57 % of what grows
     grown, all_grown = place["splats"] - before, place["of"] - 3500
