@@ -97,7 +97,7 @@ def test_the_notebook(device, scene, tmp_path, monkeypatch):
         if cell["cell_type"] != "code":
             continue
         text = "".join(cell["source"]).replace("../scenes/courtyard", str(scene))
-        text = text.replace("max_steps=300, cap_max=10_000", "max_steps=20")
+        text = text.replace("max_steps=400, cap_max=15_000", "max_steps=20")
         *body, last = ast.parse(text).body
         exec(compile(ast.Module(body, []), "cell", "exec"), space)
         shown.append(eval(compile(ast.Expression(last.value), "cell", "eval"), space))
