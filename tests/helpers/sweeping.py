@@ -1,7 +1,10 @@
 """Runs of a sweep in the process of the test, where pipelines are built already."""
 
+import io
 import subprocess
 from pathlib import Path
+
+from PIL import Image
 
 from hardsplat.study import workers
 from hardsplat.study.sweep import one_run
@@ -25,7 +28,8 @@ class InProcess:
 def in_this_process(monkeypatch) -> list[Path]:
     """Has runs made here, without plots. Returns the folders of those made."""
     made, popen = [], subprocess.Popen
-    monkeypatch.setattr("hardsplat.report.charts.png", lambda figure: b"")
+    Image.new("L", (1, 1)).save(blank := io.BytesIO(), "PNG")
+    monkeypatch.setattr("hardsplat.report.charts.png", lambda figure: blank.getvalue())
     monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda *given: {})
 
     def start(command, **how):
