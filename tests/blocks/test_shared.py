@@ -3,6 +3,7 @@ polished along their seams."""
 
 import json
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +19,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
 from tests.helpers.tables import argv
 
 FAST = "--max-steps 30 --sh-degree 1 --deterministic --cap-max 700 --refine-start-iter 5"
@@ -125,6 +127,17 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
     shutil.rmtree(out / "scaffold/ckpts")
     assert train(scene, out, SOLVED) == 2
     assert "not a scaffold that is trained" in capsys.readouterr().err
+
+
+def test_what_features_found_of_photographs_rests_in_blocks(scene, tmp_path, monkeypatch):
+    beside = replace(quantities.QUANTITIES["exposure"], name="beside", chosen=None)
+    monkeypatch.setitem(quantities.QUANTITIES, "beside", beside)
+    loaded = load_scene(scene)
+    names = [loaded.views[i].name for i in loaded.train]
+    found = {n: np.arange(len(names))[None, :, None] for n in ("affine", "beside", "turn")}
+    part = Scaffold(tmp_path, TrainConfig(), 0.0, 0.0, found).part(loaded, names[1:3], None)
+    rows = {name: values.ravel().tolist() for name, values in part.exposures.items()}
+    assert rows == {"affine": [1, 2], "beside": [1, 2]}
 
 
 def test_a_polish_has_exposures_where_blocks_end_with_them(tmp_path):

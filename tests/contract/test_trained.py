@@ -34,6 +34,10 @@ def two_more(monkeypatch, tmp_path):
         monkeypatch.setitem(LOSS_TERMS, name, term)
 
 
+def test_a_name_is_of_one_quantity():
+    assert [q.name for q in quantities._ROWS] == [*quantities.QUANTITIES]
+
+
 def test_two_more_numbers_from_the_first_step_to_the_files(on_device, scene, tmp_path, two_more):
     way = dict(rasterizer="tiled", deterministic=True)
     train(settings(scene, tmp_path / "run", checkpoint_every=20, **way))

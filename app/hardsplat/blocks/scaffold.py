@@ -28,6 +28,7 @@ STEPS, SPLATS = 7_000, (20_000, 2_000_000)
 EPOCHS = 10  # that photographs train it at least, since it solves what differs in them
 SHARE = 3  # of the splats of the whole scene, one in so many
 SMALLEST_SIDE = 400  # px of photographs that are not made smaller
+CAMERAS = ("turn", "shift", "intrinsics")  # what it found of them becomes the scene's
 
 
 def train_scaffold(
@@ -131,8 +132,7 @@ class Scaffold:
         views = [scene.views[i] for i in scene.train]
         mine = [i for i, view in enumerate(views) if view.name in photographs]
         cameras = 1 + max(views[i].number for i in mine)
-        table = quantities.QUANTITIES
-        own = {n: v for n, v in self.found.items() if quantities.is_exposure(table[n])}
+        own = {n: v for n, v in self.found.items() if n not in CAMERAS}
         rows = {n: v[:, mine] if _of_photographs(n) else v[:, :cameras] for n, v in own.items()}
         return ScenePart(region, rows)
 
