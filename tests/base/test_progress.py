@@ -3,6 +3,7 @@
 import io
 from itertools import pairwise
 
+import pytest
 from tqdm import TMonitor
 
 from hardsplat.base import progress
@@ -33,6 +34,19 @@ def test_a_pipe_gets_whole_lines(monkeypatch):
     assert "\r" not in text and "\x1b" not in text and text.endswith("\n")
     assert all(line.startswith("bonsai: ") for line in text.splitlines())
     assert "bonsai: 50 %, 2 of 4" in text and text.count("100 %, 4 of 4") >= 1 and "20.0 dB" in text
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("even", [False, True])
+def test_only_what_goes_on_evenly_foretells_its_end(monkeypatch, terminal, even):
+    out = stream(monkeypatch, terminal)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    with Bar(total=4, desc="poses", even=even, mininterval=0, disable=False) as bar:
+        bar.set_postfix_str("COLMAP's defaults", refresh=False)
+        bar.update(2)
+    text = out.getvalue()
+    assert "50" in text and "COLMAP's defaults" in text
+    assert (("<" if terminal else " to go") in text) == even
 
 
 def test_lines_keep_their_distance(monkeypatch):

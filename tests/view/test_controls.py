@@ -82,6 +82,37 @@ def test_an_arrow_drags_its_mark_along_an_axis(rng, tmp_path, tool):
     assert np.linalg.norm(now - foot - 0.25 * way) < 0.1 * np.hypot(*way)
 
 
+def ways(camera: Camera, points: np.ndarray) -> np.ndarray:
+    """(N, 3) unit vectors from a camera to points, as it sees them."""
+    p = points @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
+    return p / np.linalg.norm(p, axis=1, keepdims=True)
+
+
+def test_cameras_move_with_the_splats(rng, tmp_path):
+    points, means = some_inputs(rng).points, rng.normal(size=(50, 3))
+    colors = rng.integers(0, 255, (50, 3)).astype(np.uint8)
+    editor = Editor(Gaussians.from_points(means, colors, 0), tmp_path)
+    i = EditInputs(some_controls(rng), points, editor=editor)
+    up = i.controls.up
+    i.keyframe()
+
+    def seen() -> list[np.ndarray]:
+        (key,) = editor._keys
+        cameras = i._home, key, *(point.camera for point in i.points)
+        return [ways(camera, editor.shown.means) for camera in cameras]
+
+    before = seen()
+    editor.marks = list(rng.normal(size=(3, 3)))
+    i.floor()
+    i.measure(7.0)
+    assert not np.allclose(editor.shown.means, means) and not np.allclose(i.controls.up, up)
+    assert np.allclose(seen(), before, atol=1e-3)
+    i.undo()
+    i.undo()
+    assert np.allclose(i.points[2].camera.w2c, points[2].camera.w2c)
+    assert np.allclose(i.controls.up, up)
+
+
 def test_the_view_along_an_axis_keeps_what_is_in_the_middle(rng):
     i = Inputs(some_controls(rng))
     pivot = i.controls.pivot

@@ -16,7 +16,9 @@ tqdm.set_lock(threading.RLock())
 T = TypeVar("T")
 SECONDS = 20.0  # between two lines, and before the first
 _IS_LINE = re.compile(r".*: \d+ %, \d+ of \d+, ")
-_LINE = "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt}, {elapsed}, {remaining} to go{postfix}"
+_LINE = "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt}, {elapsed}"
+_TO_GO = ", {remaining} to go"
+_UNEVEN = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 
 
 class _Lines:
@@ -60,12 +62,16 @@ def is_line(text: str) -> bool:
 
 class Bar(_Tqdm):  # type: ignore[valid-type, misc]
     """tqdm on stderr, with its arguments, or a widget in a notebook. Where neither is there, what
-    takes less than SECONDS says nothing."""
+    takes less than SECONDS says nothing. even: whether each item takes about as long, so that the
+    time left can be foretold."""
 
-    def __init__(self, *args, **options):
+    def __init__(self, *args, even: bool = True, **options):
+        if not even:
+            options["bar_format"] = _UNEVEN
         if not (_WIDGET or sys.stderr.isatty()):
             options |= dict.fromkeys(("mininterval", "maxinterval", "delay"), SECONDS)
             # each update looks at the clock: tqdm's own thread prints a line between two of them
             options |= {"miniters": 1, "dynamic_ncols": False}
-            options |= {"file": _Lines(sys.stderr), "bar_format": _LINE}
+            line = _LINE + _TO_GO * even + "{postfix}"
+            options |= {"file": _Lines(sys.stderr), "bar_format": line}
         super().__init__(*args, **options)

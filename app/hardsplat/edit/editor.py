@@ -177,8 +177,9 @@ class Editor:
         return "moved"
 
     def _moved(self) -> None:
-        """Moves marks as splats were moved."""
+        """Moves marks and key frames as splats were moved."""
         self.moves += 1
+        self._keys = [self.moved.camera(camera) for camera in self._keys]
         self.marks = list(self.moved.points(np.reshape(self.marks, (-1, 3))))
 
     def _act(self, *steps: EditStep) -> None:

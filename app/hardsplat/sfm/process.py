@@ -51,9 +51,9 @@ class StageProgress:
 
     def begin(self, stage: str, total: int, done: int = 0) -> None:
         self.end()
-        self._bar = Bar(
-            total=total, initial=done, desc=stage, unit="", leave=False, disable=self._quiet
-        )
+        # each pose takes longer than the one before, and adjusting them all comes after the last
+        even, what = stage != "poses", dict(desc=stage, unit="", leave=False)
+        self._bar = Bar(total=total, initial=done, even=even, disable=self._quiet, **what)
         self._stage, self._total, self._began = stage, total, time.monotonic()
 
     def at(self, done: int, total: int | None = None) -> None:

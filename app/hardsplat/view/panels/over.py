@@ -60,7 +60,7 @@ def axes(ui: Ui, region: tuple[int, int]) -> None:
         imgui.set_cursor_screen_pos((place[0] - radius, place[1] - radius))
         pressed = imgui.invisible_button(f"{name}{sign}", (2 * radius, 2 * radius))
         lit = imgui.is_item_hovered()
-        widgets.hint(f"Look along {'-' * (sign < 0)}{name}")
+        widgets.hint(f"Look from {'-' * (sign < 0)}{name}")
         color = style.TEXT if lit else (*color[:3], 1.0 if away < 0.3 else 0.6)
         if sign > 0:
             lines.add_line(tuple(middle.tolist()), place, pack(color), 1.8)
@@ -100,9 +100,12 @@ _UNSCROLLED = _FLOATING.NO_SCROLLBAR | _FLOATING.NO_SCROLL_WITH_MOUSE
 def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> float:
     """What lies over the splats; px that the toolbar takes at the top."""
     _picture(ui, shown)
+    lines = imgui.get_background_draw_list()
+    lines.push_clip_rect((0, 0), shown.render)  # not over a photograph beside the splats
     if ui.inputs.frustums:
         _frustums(ui)
     _edit(ui)
+    lines.pop_clip_rect()
     if min(region) < SMALLEST * ui.scale:
         return 0.0
     bar = _toolbar(ui, region)

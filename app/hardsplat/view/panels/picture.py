@@ -75,6 +75,6 @@ def _lens(ui: Ui) -> None:
     )
     if speed is not None:
         i.controls.speed = speed
-    if widgets.buttons("Level", "First view") == "Level":
-        i.level()
+    if pressed := widgets.buttons("Level", "First view"):
+        {"Level": i.level, "First view": i.home}[pressed]()
         i.touch()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.edit.editor import Editor
+from hardsplat.edit.steps import Similarity
 from hardsplat.model.camera import Camera
 from hardsplat.view.splats.inputs import LEFT, Inputs
 
@@ -52,15 +53,22 @@ class EditInputs(Inputs):
         return self.controls.camera(*self.window)
 
     def _do(self, act: Callable[[Editor], str]) -> None:
-        """Says what it returns, or why it makes no sense now. The camera moves as splats do."""
+        """Says what it returns, or why it makes no sense now. Cameras move as splats do."""
         moves = self.editor.moves
         try:
             self.say(act(self.editor))
         except UserError as error:
             self.say(str(error))
         if self.editor.moves != moves:
-            self.controls.jump(self.editor.moved.camera(self._camera))
+            self._go_along(self.editor.moved)
         self.touch()
+
+    def _go_along(self, moved: Similarity) -> None:
+        camera, c = self._camera, self.controls
+        self.points = [replace(p, camera=moved.camera(p.camera)) for p in self.points]
+        self._home = moved.camera(self._home)
+        c.up, c.centre = moved.rotation @ c.up, moved.points(c.centre[None])[0]
+        c.jump(moved.camera(camera))
 
     # -- the mouse over the splats
 
