@@ -15,7 +15,7 @@ from tests.helpers.xvfb import NEEDS_DISPLAY
 from tests.view.test_view import Seen, device  # noqa: F401
 
 pytestmark = NEEDS_DISPLAY
-SIZE = 720, 480
+SIZE = 720, 560
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def window(device, display, tmp_path, request):  # noqa: F811
     seen.inputs = inputs
     seen.viewer.show(inputs, seen.viewer.look, "panels")
     seen.editor = editor
-    display.do("mousemove", 5, 470)
+    display.do("mousemove", 5, 550)
     seen.frames(2)
     yield seen
     seen.close()
