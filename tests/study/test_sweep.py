@@ -149,6 +149,11 @@ def test_seeds_are_one_line_with_bars():
     (bar,) = first.lines[2][0].get_segments()
     assert bar.tolist() == [[3, 24], [3, 28]]
     assert second.lines[0].get_xydata().tolist() == [[1, 10], [2, 11]] and not second.has_yerr
+    axes = charts.figure(4, 3).subplots()
+    tie = [Point("a", {}, [run((9, 24.321))]), Point("b", {}, [run((10, 24.322))])]
+    assert quality_time(axes, tie)
+    low, high = axes.get_ylim()
+    assert low < 24.321 < 24.322 < high and high - low > 0.49 and axes.get_xlim()[0] == 0
 
 
 def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, capsys):

@@ -18,6 +18,7 @@ from hardsplat.study.sweep.tables import Point, by_scene, done, points
 
 MOST_RENDERS = 48  # of all views together, so that they stay large enough to see something
 LOUDER = 4  # times the difference
+NARROWEST = 0.5  # dB that an axis of PSNR has at least, so that a tie looks like one
 
 
 def page_values(folder: Path, records: list[dict], plots: Mapping[str, Any], about: dict) -> dict:
@@ -105,6 +106,10 @@ def quality_time(axes, found: Sequence[Point]) -> bool:
         axes.errorbar(seconds, np.mean(psnrs, axis=1), spread, **style)
     axes.set(xlabel="training time [s]", ylabel="PSNR of held-out views [dB]")
     axes.set(title="Quality against time" + ", mean and deviation of seeds" * repeated)
+    low, high = axes.get_ylim()
+    more = max(0.0, NARROWEST - (high - low)) / 2
+    axes.set_ylim(low - more, high + more)
+    axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     charts.legend(axes)
     axes.figure.set_size_inches(8, 5 + 0.16 * -(-len(found) // 5))
