@@ -104,7 +104,9 @@ def test_cameras_move_with_the_splats(rng, tmp_path):
     before = seen()
     editor.marks = list(rng.normal(size=(3, 3)))
     i.floor()
+    assert "floor" in i.note
     i.measure(7.0)
+    assert i.note == "A to B is 7"
     assert not np.allclose(editor.shown.means, means) and not np.allclose(i.controls.up, up)
     assert np.allclose(seen(), before, atol=1e-3)
     i.undo()

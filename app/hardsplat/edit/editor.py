@@ -160,7 +160,9 @@ class Editor:
         """Makes the plane through A, B and C the floor, y = 0, with most splats above it."""
         with self._lock:
             marks = self._marked(3)
-            return self._move(*on_floor(np.array(marks), [self._left.means]))
+            self._act(*on_floor(np.array(marks), [self._left.means]))
+            self._moved()
+            return "A, B and C are the floor, y = 0"
 
     def measure(self, length: float) -> str:
         """Scales so that A and B are `length` apart."""
@@ -169,12 +171,9 @@ class Editor:
             now = self.length or 0.0
             if not (now > 0 and np.isfinite(length) and length > 0):
                 raise UserError("expected a length above 0, and two points apart")
-            return self._move(scale(length / now))
-
-    def _move(self, *steps: EditStep) -> str:
-        self._act(*steps)
-        self._moved()
-        return "moved"
+            self._act(scale(length / now))
+            self._moved()
+            return f"A to B is {length:.4g}"
 
     def _moved(self) -> None:
         """Moves marks and key frames as splats were moved."""
