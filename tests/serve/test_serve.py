@@ -291,8 +291,9 @@ def test_the_page_edits(viser, device, quick, tmp_path):
     parameters.upload(gaussians)
     look = Appearance(HardwareOptions(format="float32"), near_plane=0.01, sh_degree=1)
     frames = Frames(
-        device, Address(port=0), "", look, scene_bounds(gaussians), camera, [], busy=False
-    )
+        device, Address(port=0), "", look, scene_bounds(gaussians), camera, [(camera, False)],
+        busy=False,
+    )  # fmt: skip
     editor = Editor(gaussians, tmp_path)
     try:
         panel, viewer = EditPanel(frames, editor), Viewer(frames.door.url, camera)
@@ -335,6 +336,13 @@ def test_the_page_edits(viser, device, quick, tmp_path):
         ):
             value(panel.buttons[label], True)
             wait_for(done, turn)
+        editor.marks = [editor.marks[0] + place for place in 0.5 * np.eye(3)]
+        value(panel.buttons["Floor"], True)
+        seen = lambda: frames._frusta[0][1].w2c
+        wait_for(lambda: not np.allclose(seen(), camera.w2c), turn)
+        moved = editor.moved.camera(camera)
+        assert np.allclose(seen(), moved.w2c)
+        assert np.allclose(frames._frusta[0][0].position, moved.position)
         before = frames.door.refused
         point((0.5, 0.5), (9.0, 0.5))
         value(panel._radius, 1e9)

@@ -84,9 +84,8 @@ class EditPanel:
                     self._text.content = does(event) or HELP
                 except UserError as error:
                     self._text.content = str(error)
-                for client in self._frames.clients if self._editor.moves != moves else ():
-                    if (camera := client.camera()) is not None:
-                        client.jump(self._editor.moved.camera(camera))
+                if self._editor.moves != moves:
+                    self._frames.go_along(self._editor.moved)
                 self._show_marks()
 
         return answer

@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
+from hardsplat.edit.steps import Similarity
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.model.camera import Camera
@@ -179,15 +180,15 @@ class Frames:
         chosen = [cameras[i] for i in spread(len(cameras), MOST_FRUSTA)]
         away = [np.linalg.norm(camera.position - setting.centre) for camera, _ in chosen]
         scale = 0.05 * max(float(np.median(away)), 1e-6) if away else 1.0
-        self._frusta = []
+        self._frusta: list[tuple[Any, Camera]] = []
         for i, (camera, held_out) in enumerate(chosen):
             color, turn = HELD_OUT if held_out else TRAINED, wxyz_of(camera.w2c[:3, :3].T)
             frustum = self.server.scene.add_camera_frustum(
                 f"/cameras/{i:05d}", camera.fov, camera.width / camera.height, scale=scale,
                 color=color, wxyz=turn, position=camera.position, visible=False,
             )  # fmt: skip
-            frustum.on_click(lambda event, camera=camera: self._jump(event.client_id, camera))
-            self._frusta.append(frustum)
+            frustum.on_click(lambda event, i=i: self._jump(event.client_id, self._frusta[i][1]))
+            self._frusta.append((frustum, camera))
         if self._frusta:
             hint = "Click one to look through it. Orange ones are held out."
             shown = self.server.gui.add_checkbox("cameras", False, hint=hint)
@@ -196,8 +197,20 @@ class Frames:
 
     def _show_frusta(self) -> None:
         with self.server.atomic():
-            for frustum in self._frusta:
+            for frustum, _ in self._frusta:
                 frustum.visible = self._shown.value
+
+    def go_along(self, moved: Similarity) -> None:
+        """Cameras, and what browsers see, move as splats do."""
+        with self.server.atomic():
+            for i, (frustum, before) in enumerate(self._frusta):
+                camera = moved.camera(before)
+                frustum.wxyz, frustum.position = wxyz_of(camera.w2c[:3, :3].T), camera.position
+                frustum.scale *= moved.factor
+                self._frusta[i] = frustum, camera
+        for client in self.clients:
+            if (seen := client.camera()) is not None:
+                client.jump(moved.camera(seen))
 
     def _jump(self, client_id: int | None, camera: Camera) -> None:
         with self._lock:
