@@ -135,6 +135,7 @@ BAD = """
     train garden --data-dir garden | the scene is given twice: as SCENE and as --data-dir
     train garden --max-step 3 | unknown flag '--max-step'; did you mean '--max-steps'?
     train garden --iterations 3 | unknown flag '--iterations'; did you mean '--max-steps'?
+    train garden --ppisp-lr 3 | unknown flag '--ppisp-lr'; did you mean '--exposure-lr'?
     view a.ply --fullscreen | unknown flag '--fullscreen' (see hardsplat view --help)
     eval a --max-steps 3 | unknown flag '--max-steps' (see hardsplat eval --help)
     eval a b | unexpected argument 'b' (see hardsplat eval --help)

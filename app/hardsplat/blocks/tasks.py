@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import json_of
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
@@ -165,9 +165,10 @@ def scheduler_of(settings: BlockSettings) -> str | None:
     if named is None or "://" in named:
         return named
     try:
-        return str(json_of(Path(named).read_text())["address"])
+        return str(json_of(Path(named).expanduser().read_text())["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"--cluster {named}: names no scheduler ({error})") from None
+        what = "neither an address, tcp://HOST:PORT, nor the file of a scheduler"
+        raise UserError(f"--cluster {named}: {what} ({reason(error)})") from None
 
 
 @contextmanager

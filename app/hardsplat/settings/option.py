@@ -40,9 +40,9 @@ def option(
     """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
 
     shown: what help prints as the default where the value alone says too little. aka: names that
-    the Inria trainer and Brush use for it, offered when the user types one of those. scales: the
-    value is a step of a run of max_steps; in a longer or shorter run it is as much later or
-    earlier, but no earlier than this.
+    it had, or that the Inria trainer and Brush use for it, offered when the user types one of
+    those. scales: the value is a step of a run of max_steps; in a longer or shorter run it is as
+    much later or earlier, but no earlier than this.
     """
     limits, names = dict(choices=choices, min=min, max=max), tuple(aka.split())
     text = dict(help=help, unit=unit, shown=shown, aka=names)

@@ -33,7 +33,7 @@ class ExposureSettings(Owner):
         0.02,
         "rate of exposures at the first step; a tenth of it is left at max_steps (published of "
         "ppisp: 0.002, with which every photograph moves at every step)",
-        aka="exposure_lr_init",
+        aka="exposure_lr_init affine_lr ppisp_lr",
     )
     ppisp_warm_up: int = steps(360, "steps over which the rate of ppisp rises from 0", scales=1)
 
@@ -52,7 +52,10 @@ class PoseSettings(Owner):
         False, "poses of photographs are refined too, the mean of all staying where it is"
     )
     pose_lr: float = rate(
-        1e-3, "rate of poses at the first step; a hundredth of it is left at max_steps", unit=_TURNS
+        1e-3,
+        "rate of poses at the first step; a hundredth of it is left at max_steps",
+        unit=_TURNS,
+        aka="pose_lr_final",
     )
     pose_warm_up: int = steps(
         1_000, "steps over which the rates of poses and intrinsics rise from 0"
