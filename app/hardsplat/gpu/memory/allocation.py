@@ -62,6 +62,7 @@ class Allocation:
         if within:
             of, place = within
             if place % needs.alignment:
+                device.destroy(kind, self.handle)
                 what = f"{name} must begin at a multiple of {needs.alignment} bytes, not at {place}"
                 raise ValueError(what)
             self.memory: Any = of.memory

@@ -108,10 +108,12 @@ class PairLists:
         changed = {name: n for name, n in sizes.items() if n != before[name]}
         if not changed:
             return
-        if changed.keys() & self.lives.keys():
+        gone = set(changed)
+        if gone & self.lives.keys():  # the memory that they share goes with all of them
             changed |= {name: n for name, n in sizes.items() if name in self.lives}
+            gone = {*changed, MEMORY}
         self.device.wait_idle()
-        for name in self._own.keys() & {*changed, MEMORY}:
+        for name in self._own.keys() & gone:
             self._own.pop(name).destroy()
         try:
             self._own |= allocate_overlaid(self.device, changed, self.lives)
