@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
 
 from hardsplat.base.errors import UserError
 from hardsplat.fit import raster as fit_raster
@@ -17,7 +16,6 @@ from hardsplat.fitmesh.passes import mesh_passes
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
-from hardsplat.raster.core import sort
 from hardsplat.raster.core.projection import Perspective, Projection
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.core.sky import behind_pass
@@ -164,7 +162,6 @@ def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]
         yield from tiled.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32)
         yield from tiled.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32)
         yield from tiled.all_passes(Perspective(1, STORE_ROWS), rows, 1, 1, lanes=32)
-    yield from _sweeping(rows)
     checkpointed = replace(
         rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket)
     )
@@ -172,17 +169,6 @@ def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]
         yield from tiled.all_passes(Perspective(1, None), rows, 1, 1, 32, picture)
         yield from tiled.all_passes(analytic, checkpointed, 1, 1, 32, picture)
     yield from tiled.all_passes(perturbed, rows, 1, 1, 32)
-
-
-def _sweeping(rows: TiledRows) -> list[ComputePass]:
-    """Those of sorts that take one pass a digit, and of projections before them."""
-    wide = [
-        Perspective(1, sink, lens=lens, lanes=32)
-        for sink, lens in itertools.product((None, STORE, STORE_ROWS), LENSES)
-    ]
-    with patch.object(sort, "SWEEPS", True):
-        alone = [p for projection in wide for p in projection.passes({})]
-        return alone + [p for w in wide for p in tiled.all_passes(w, rows, 1, 1, lanes=32)]
 
 
 def sources() -> Iterator[shader.ShaderSource]:

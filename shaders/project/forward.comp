@@ -14,12 +14,7 @@ layout(constant_id = 4) const bool SHRUNK = false;  // splats may be shown small
 UNIFORM_planes
 VALUE_means(readonly)
 VALUE_quats(readonly)
-// keep_span(g, s, color): of a visible splat
-#include <spans>
-#ifndef FILLED_spans
 BUFFER_camera(readonly)
-void keep_span(uint g, Splat2D s, vec4 color) {}
-#endif
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_splats2d(writeonly)
@@ -40,12 +35,6 @@ vec3 sh_of(uint k, uint g) { return k == 0u ? sh0(g) : shN(k - 1u, g); }
 #ifndef FILLED_kept
 void keep_nothing(uint g) {}
 void keep(uint g, vec3 color, mat3 d_direction) {}
-#endif
-
-// count_key(key): of every thread, for the sort
-#include <counted>
-#ifndef FILLED_counted
-void count_key(uint key) {}
 #endif
 
 vec3 color;
@@ -71,8 +60,9 @@ void add_colors(uint g, vec3 n) {
     if (SH_PLANES > 9u && frame.sh_degree > 2u) add_bands(9u, 7u, g, n);
 }
 
-// The depth key of splat g, whose projection is written where it is visible.
-uint project(uint g) {
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    if (g >= counts.splats) return;
     float opacity = opacity_of(g);
     vec3 mean = means(g), scale = scale_of(g);
     if (SHRUNK) {
@@ -89,19 +79,12 @@ uint project(uint g) {
         visible = finite(vec4(color, 0.0));
     }
     if (!visible) {
+        keys[g] = NOT_VISIBLE;
         keep_nothing(g);
-        return NOT_VISIBLE;
+        return;
     }
     splats2d[g] = s;
-    vec4 shown = vec4(DEPTH ? color : max(color, vec3(0.0)), opacity);
-    colors2d[g] = shown;
-    keep_span(g, s, shown);
+    colors2d[g] = vec4(DEPTH ? color : max(color, vec3(0.0)), opacity);
+    keys[g] = depth_key(o.p.z, frame.near_plane);
     keep(g, color, d_direction);
-    return depth_key(o.p.z, frame.near_plane);
-}
-
-void main() {
-    uint g = group_index() * GROUP + gl_LocalInvocationID.x, key = NOT_VISIBLE;
-    if (g < counts.splats) keys[g] = key = project(g);
-    count_key(key);
 }

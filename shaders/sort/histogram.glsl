@@ -1,8 +1,6 @@
-// How often each digit occurs in a block of keys. Every thread of the workgroup must call
-// begin_histogram and end_histogram.
+// How often each digit occurs in a block of keys, for the table of counts. Every thread of the
+// workgroup must call begin_histogram and end_histogram.
 shared uint histogram[RADIX];
-// tell(block, digit, keys): where the passes that sort by the digit find it
-#include <told>
 
 void begin_histogram() {
     histogram[gl_LocalInvocationID.x] = 0u;
@@ -14,5 +12,6 @@ void count_digit(uint digit) { atomicAdd(histogram[digit], 1u); }
 void end_histogram(uint block) {
     barrier();
     if (gl_LocalInvocationID.x < DIGITS)
-        tell(block, gl_LocalInvocationID.x, histogram[gl_LocalInvocationID.x]);
+        digit_counts[row_of(gl_LocalInvocationID.x, TURN) + block] =
+            histogram[gl_LocalInvocationID.x];
 }

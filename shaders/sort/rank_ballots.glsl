@@ -1,5 +1,5 @@
-// The functions of rank_masks.glsl for segments that are subgroups. The lanes with the same digit
-// are found by a ballot for each of its bits.
+// <rank>: a segment is a subgroup. The lanes with the same digit are found by a ballot for each of
+// its bits.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 layout(constant_id = 13) const uint SEGMENT = 32u;  // lanes of a subgroup

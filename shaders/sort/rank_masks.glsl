@@ -1,6 +1,5 @@
-// begin_ranks(); in_segment(segment, digit, here): how many keys of this digit the segment has
-// before this one. A segment is 32 threads, and those with the same digit are a bit mask for each
-// digit: this needs no subgroups.
+// <rank>: a segment is 32 threads, and those with the same digit are a bit mask for each digit:
+// this needs no subgroups.
 const uint SEGMENT = 32u;
 // Keys of a segment by digit, then where the next of them goes.
 shared uint places[GROUP / SEGMENT << BITS];

@@ -1,8 +1,8 @@
 // Radix sort, step 2 of 2: moves keys and values behind all that sort before them, keeping the
-// order of equal digits, and counts the next digit where they go. A segment of the workgroup
-// ranks its own neighbouring keys of the block without waiting for the others; then the segments'
-// counts are added up. Keys are put in order in shared memory first, so that neighbouring threads
-// write to neighbouring places.
+// order of equal digits, and counts the next digit where they go. A segment of the workgroup, see
+// <rank>, ranks its own neighbouring keys of the block without waiting for the others; then the
+// segments' counts are added up. Keys are put in order in shared memory first, so that neighbouring
+// threads write to neighbouring places.
 #include "common.glsl"
 #include "contract/sort.glsl"
 
@@ -20,7 +20,8 @@ BUFFER_digit_totals(readonly)
 #include "sort/keys.glsl"
 #include "sort/command.glsl"
 #include "scan.glsl"
-// the ranks of keys in segments of the workgroup, by masks or by ballots
+// SEGMENT threads; thread(); begin_ranks(), in_segment(digit, here): how many of the segment's keys
+// of this digit come before this one
 #include <rank>
 // arrived(key, place): of keys that are alike in a block the first went to this place
 #include <arrived>

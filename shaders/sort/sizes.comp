@@ -3,20 +3,13 @@
 #include "common.glsl"
 #include "contract/sort.glsl"
 
-layout(local_size_x = GROUP) in;
+layout(local_size_x = 1) in;
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
-// make_ready(slot): what the sort whose digits begin there adds up to
-#include <totals>
-#ifndef FILLED_totals
-void make_ready(uint first) {}
-#endif
 
 const uint BLOCK = GROUP * SORT_ROWS;
 
 void main() {
-    make_ready(0u);
-    if (gl_LocalInvocationID.x > 0u) return;
     uvec3 groups = fold((counts.splats + GROUP - 1u) / GROUP);
     indirect.splat_groups = groups;
     indirect.planes.y = groups.x;  // x is written by optim/begin_step.comp, at the same time

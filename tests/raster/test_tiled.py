@@ -12,7 +12,6 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.model.gaussians import SH_C0
-from hardsplat.raster.core import sort
 from hardsplat.raster.core.pairs import pairs_wanted
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.raster.tiled import rasterizer
@@ -33,12 +32,9 @@ def check(renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **
     assert max(gradients.values()) <= gradient_limit, (what, gradients)
 
 
-def listing(monkeypatch, local: bool, sweeps: bool = False) -> None:
-    """Lists of tiles are sorted by each tile, where `local`, or made in order; sweeps: by sorts of
-    one pass a digit."""
+def listing(monkeypatch, local: bool) -> None:
+    """Lists of tiles are sorted by each tile, where `local`, or made in order."""
     monkeypatch.setattr(rasterizer, "is_local", lambda row, lanes: local)
-    monkeypatch.setattr(sort, "WIDE", 1 if sweeps else 1024)
-    monkeypatch.setattr(sort, "SWEEPS", sweeps)
 
 
 def little_room(monkeypatch, fewest: int, each: int, grows=True) -> None:
@@ -51,7 +47,7 @@ def little_room(monkeypatch, fewest: int, each: int, grows=True) -> None:
 
 def poisoned_lists(renderer: Renderer, tiles: int = 0) -> list[np.ndarray]:
     """The lists of a second run of the frame, which must not need what the first one left."""
-    names = "tile_starts tile_order tile_spans tile_reaches pair_sums pair_digits digit_totals"
+    names = "tile_starts tile_order tile_spans tile_reaches pair_sums pair_digits"
     for name in f"{names} pair_tiles pair_tiles_alt pair_splats pair_splats_alt".split():
         renderer.resources[name].fill(POISON)
     renderer._forward.run_once()
@@ -208,11 +204,9 @@ def spans(renderer: Renderer) -> dict[int, list[int] | None]:
     """The tiles of every splat as packed, None where they do not fit."""
     visible, across = renderer.parameters.counts["visible"], -(-WIDE[0] // TILE)
     reaches = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))
-    splats = reaches["splat"][:visible]
-    packed = renderer.resources["tile_spans"].download(np.uint32).reshape(-1, 4)
-    packed = packed[splats] if renderer.raster.projection.finds_tiles else packed[:visible]
+    packed = renderer.resources["tile_spans"].download(np.uint32, 4 * visible).reshape(-1, 4)
     found: dict[int, list[int] | None] = {}
-    for splat, (at, *codes) in zip(splats.tolist(), packed.tolist()):
+    for splat, (at, *codes) in zip(reaches["splat"][:visible].tolist(), packed.tolist()):
         x, tiles = at & 0xFFFF, []
         for row in range(9):
             code = codes[row // 3] >> 10 * (row % 3) & 1023
@@ -231,9 +225,9 @@ def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypat
     behind = replace(frames[0][0], means=-np.abs(frames[0][0].means))
     frames[1:1] = [(behind, frames[0][1])]
     frames.append(frames[0])
-    listed = {"local": [], "in order": [], "sweeps": []}
-    for way, found in listed.items():
-        listing(monkeypatch, local := way == "local", way == "sweeps")
+    listed = {True: [], False: []}
+    for local, found in listed.items():
+        listing(monkeypatch, local)
         with Renderer(device, "tiled") as renderer:
             for i, (gaussians, camera) in enumerate(frames):
                 renderer.forward(gaussians, camera)
@@ -250,12 +244,10 @@ def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypat
                 assert all(packed[splat] is None for splat in range(5)), seed
                 assert len([tiles for tiles in packed.values() if tiles]) > len(packed) / 2
                 assert [] in packed.values()
-    for i, ways in enumerate(zip(*listed.values(), strict=True)):
-        for tile, (own, *others) in enumerate(zip(*ways, strict=True)):
-            for other in others:
-                where = f"frame {i}, tile {tile}, seed {seed}"
-                np.testing.assert_array_equal(other, own, err_msg=where)
-    pairs = np.array([[len(splats) for splats in frame] for frame in listed["sweeps"]])
+    for i, (own, in_order) in enumerate(zip(*listed.values(), strict=True)):
+        for tile, pair in enumerate(zip(in_order, own, strict=True)):
+            np.testing.assert_array_equal(*pair, err_msg=f"frame {i}, tile {tile}, seed {seed}")
+    pairs = np.array([[len(splats) for splats in frame] for frame in listed[False]])
     assert not pairs[1].any() and (pairs.min(1) == 0).all()  # tiles without pairs
     assert pairs[0].sum() > 4 * 1024  # several blocks of the sort
 

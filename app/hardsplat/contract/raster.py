@@ -102,8 +102,8 @@ TILES = subsystem(
         "50 TileSplat tile_splats[visible]": "visible splats as the tiles take them: nearest "
         "first, or, where tiles sort their own, as in splats2d",
         "51 TileReach tile_reaches[visible]": "the rest of them",
-        "186 uvec4 tile_spans[splats]": "the tiles that visible ones touch, where lists are in "
-        "order: nearest first, or as in splats2d; see shaders/tiled/lists/spans.glsl",
+        "186 uvec4 tile_spans[visible]": "the tiles that they touch, where lists are in order; see "
+        "shaders/tiled/lists/spans.glsl",
         "52 uint pair_sums[groups]": "pairs of each GROUP visible splats, then of all before them; "
         "behind the last their sum",
         "53 uint pair_tiles[pairs]": "tile of every pair of tile and splat, by depth; then sort "
@@ -140,7 +140,6 @@ SORT = subsystem(
         "uint SORT_ROWS = 4": "keys per thread of a sort block: 1024 keys a block",
         "uint KEY_BITS = 28": "bits of a key that is not NOT_VISIBLE",
         "uint RADIX = 256": "values of a digit, at most",
-        "uint PAIR_SLOT = 4": "where digit_totals has the first digit of pairs, behind depth",
     },
     buffers={
         "20 uint keys[splats]": "depth as ordered bits from the near plane on, or NOT_VISIBLE; "
@@ -149,10 +148,8 @@ SORT = subsystem(
         "22 uint order[splats]": "visible splats, nearest first",
         "23 uint order_alt[splats]": "sort scratch",
         "24 uint digit_counts[2][256][sort blocks]": "keys per digit and block, then their running "
-        "sums; for this digit and for the next. For sorts of one pass a digit see "
-        "shaders/sort/sums.glsl",
-        "25 uint digit_totals[8][256]": "keys per digit; last of a digit's the blocks that "
-        "workgroups have taken",
+        "sums; for this digit and for the next",
+        "25 uint digit_totals[256]": "keys per digit",
     },
 )
 

@@ -28,7 +28,7 @@ from hardsplat.raster.core.pairs import PairLists
 from hardsplat.raster.core.projection import Projection, allocate_drawn
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.raster.core.sinks import Sink
-from hardsplat.raster.core.sort import SORT_PASSES, TOTALS
+from hardsplat.raster.core.sort import RADIX, SORT_PASSES
 from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.tiled.lists import count_pass, counted_bytes
@@ -70,7 +70,7 @@ class Flat(Projection):
         ]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
-        numbers = {"order": capacity, "digit_totals": TOTALS}  # the latter for the sort of tiles
+        numbers = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
         sizes = {name: n * contract.itemsize(name) for name, n in numbers.items()}
         return allocate_drawn(device, capacity, self.sink, sizes)
 

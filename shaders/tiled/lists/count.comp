@@ -12,10 +12,9 @@ BUFFER_splats2d(readonly)
 BUFFER_colors2d(readonly)
 BUFFER_tile_splats(writeonly)
 BUFFER_tile_reaches(writeonly)
+BUFFER_tile_spans(writeonly)
 BUFFER_pair_sums(writeonly)
 #include "scan.glsl"
-// tiles_of_splat(rank, packed, reach): how many it touches
-#include <span>
 
 void main() {
     uint rank = group_index() * GROUP + gl_LocalInvocationID.x, tiles = 0u, total;
@@ -28,7 +27,7 @@ void main() {
         TileSplat packed = packed_splat(s, color);
         reach = packed_reach(color.a, g, 0u);
         tile_splats[rank] = packed;
-        tiles = tiles_of_splat(rank, packed, reach);
+        tile_spans[rank] = span_of(ellipse_of(packed, reach), tiles);
     }
     reach.first = scan_group(tiles, total);
     if (rank < counts.visible) tile_reaches[rank] = reach;

@@ -11,7 +11,6 @@
 #include "tiled/lists/spans.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(constant_id = 16) const bool BY_SPLAT = false;  // tile_spans are as in splats2d
 BUFFER_counts(readonly)
 BUFFER_tile_splats(readonly)
 BUFFER_tile_reaches(readonly)
@@ -28,8 +27,6 @@ BUFFER_tile_starts(writeonly)
 
 // wide: splats of the block whose tiles do not fit a span.
 shared uint marks[BLOCK], found[2], wide[BLOCK], wide_count;
-
-uvec4 span_at(uint rank) { return tile_spans[BY_SPLAT ? tile_reaches[rank].splat : rank]; }
 
 // The first pair of a splat, counted from that of all.
 uint first_pair(uint rank) { return pair_sums[rank / GROUP] + tile_reaches[rank].first; }
@@ -105,14 +102,14 @@ void main() {
              next = i + 1u < ranks ? min(first_pair(base + i + 1u), behind) : behind;
         if (first >= next) continue;
         marks[first - begin] = i;
-        if (span_at(base + i).x == ELLIPSE) wide[atomicAdd(wide_count, 1u)] = base + i;
+        if (tile_spans[base + i].x == ELLIPSE) wide[atomicAdd(wide_count, 1u)] = base + i;
     }
     barrier();
     spread_marks();
     barrier();
     for (uint pair = begin + t; pair < behind; pair += GROUP) {
         uint rank = base + marks[pair - begin];
-        uvec4 span = span_at(rank);
+        uvec4 span = tile_spans[rank];
         if (span.x != ELLIPSE) put(pair, rank, tile_in(span, pair - first_pair(rank)));
     }
     for (uint i = gl_SubgroupID; i < wide_count; i += gl_NumSubgroups)

@@ -25,12 +25,6 @@ uvec4 span_of(Ellipse e, out uint tiles) {
     return uvec4(fits ? rows.x << 16u | first : ELLIPSE, codes);
 }
 
-// How many tiles a span has that is not ELLIPSE.
-uint tiles_in(uvec4 span) {
-    uvec3 counts_of = (span.yzw & 31u) + (span.yzw >> 10u & 31u) + (span.yzw >> 20u & 31u);
-    return counts_of.x + counts_of.y + counts_of.z;
-}
-
 // Tile k of those of a span that is not ELLIPSE.
 uint tile_in(uvec4 span, uint k) {
     uint x = span.x & 0xFFFFu, y = span.x >> 16u;

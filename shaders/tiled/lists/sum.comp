@@ -2,7 +2,6 @@
 // and work sizes. One workgroup. Pairs beyond the buffers are dropped: the farthest ones. Or all of
 // them, and tiles go through all splats.
 #include "common.glsl"
-#include "contract/sort.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 
@@ -14,11 +13,6 @@ BUFFER_indirect(writeonly)
 BUFFER_pair_tiles(readonly)
 BUFFER_pair_sums(restrict)
 #include "scan.glsl"
-// make_ready(slot), of the sort of pairs
-#include <totals>
-#ifndef FILLED_totals
-void make_ready(uint first) {}
-#endif
 
 const uint BLOCK = GROUP * SORT_ROWS, EACH = 8u;  // sums of a thread
 
@@ -39,7 +33,6 @@ void main() {
     uint t = gl_LocalInvocationID.x, groups = (counts.visible + GROUP - 1u) / GROUP, low_total,
          high_total;
     uvec2 before = uvec2(0u);
-    make_ready(PAIR_SLOT);
     for (uint start = 0u; start < groups; start += EACH * GROUP) {
         uint first = start + EACH * t, values[EACH], low = 0u, high = 0u,
              used = min((groups - start + EACH - 1u) / EACH, GROUP);

@@ -14,14 +14,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.raster.core.sinks import SCORES, Sink, other_passes, record_splats, splats_pass
-from hardsplat.raster.core.sort import (
-    BITS,
-    record_sort,
-    sizes_pass,
-    sort_bytes,
-    sort_passes,
-    sweeps,
-)
+from hardsplat.raster.core.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.raster.working import passes as working
 from hardsplat.tables import quantities
 from hardsplat.tables.photographs import LENSES
@@ -70,11 +63,6 @@ class Projection:
     @property
     def differentiates(self) -> bool:
         return self.sink is not None
-
-    @property
-    def finds_tiles(self) -> bool:
-        """Whether its pass "project" can tell the tiles of the splats that are listed."""
-        return False
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         """command: the draw that the order is for, of hardsplat.tables.hardware."""
@@ -152,16 +140,7 @@ class Perspective(Projection):
         backward = self._backward_passes(self.sink) if self.sink else []
         forward = self._forward_pass(picture, kept)
         gather = self._gather_passes() if self._packed else []
-        return [*(sort if self.in_order else [sizes_pass()]), forward, *backward, *gather]
-
-    @property
-    def finds_tiles(self) -> bool:
-        return self._counts_keys
-
-    @property
-    def _counts_keys(self) -> bool:
-        """Whether the projection counts the first digit of the sort."""
-        return self.in_order and sweeps(self.lanes)
+        return [*(sort if self.in_order else sort[:1]), forward, *backward, *gather]
 
     @property
     def _packed(self) -> bool:
@@ -179,22 +158,14 @@ class Perspective(Projection):
     def _forward_pass(self, picture: str, kept: bool) -> ComputePass:
         """kept: a backward pass of the image may follow."""
         rows, colors = self._rows, ("sh0",) if self._rows else ("sh0", "shN")
-        counts = ("digit_counts", "digit_totals") if self._counts_keys else ()
         where = f"project/kept_{'apart' if rows else 'planes'}.glsl" if kept else ""
         return ComputePass(
             "project",
             "project/forward.comp",
-            (*GEOMETRY, *colors, "camera", "frame", "counts", *counts[1:]),
-            (
-                "splats2d",
-                "colors2d",
-                "keys",
-                *counts,
-                *(("seen", *directions(rows)) if kept else ()),
-            ),
+            (*GEOMETRY, *colors, "camera", "frame", "counts"),
+            ("splats2d", "colors2d", "keys", *(("seen", *directions(rows)) if kept else ())),
             {
                 **self._spec,
-                **({"BITS": BITS} if counts else {}),
                 "LOGS": not rows,
                 "DEPTH": PICTURES[picture].depth,
                 "FRONT": PICTURES[picture].front,
@@ -202,7 +173,6 @@ class Perspective(Projection):
             },
             {
                 "kept": where,
-                "counted": "project/count_keys.glsl" if counts else "",
                 "colors": "project/colors_rows.glsl" if rows else "",
                 "lens": LENSES[self.lens].slot,
             },
@@ -274,7 +244,7 @@ class Perspective(Projection):
             working.record_moves(recorder, run, False, "values")
         recorder.run(run["project"], indirect="splat_groups")
         if self.in_order:
-            record_sort(recorder, run, counted=self._counts_keys)
+            record_sort(recorder, run)
 
     def record_backward(
         self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int, adds: bool = False

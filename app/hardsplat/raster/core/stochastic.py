@@ -54,10 +54,6 @@ class Perturbed(Perspective):
     def differentiates(self) -> bool:
         return False
 
-    @property
-    def finds_tiles(self) -> bool:
-        return False  # those of the covers are listed
-
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         perturb = [*self._perturb_passes(), *self._gather_passes()]
         if self.sink:  # splat_differences -> gradients of all parameters -> the sink

@@ -17,7 +17,7 @@ from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.projection import Projection
-from hardsplat.raster.core.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort, sweeps
+from hardsplat.raster.core.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort
 from hardsplat.tables.tiles import TileBackward
 
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
@@ -47,16 +47,12 @@ def is_local(row: TileBackward, lanes: int) -> bool:
     return lanes < WIDE and not row.gathers
 
 
-def count_pass(in_order: bool = True, lists: bool = True, found: bool = False) -> ComputePass:
+def count_pass(in_order: bool = True, lists: bool = True) -> ComputePass:
     """Packs splats for the tiles and counts their pairs. lists: else it packs splats again whose
-    lists are there. found: `tile_spans` has the tiles already."""
+    lists are there."""
     reads = ("camera", "counts", "splats2d", "colors2d")
     if in_order:
-        spans, others = ("tile_spans",), (*_PACKED, "pair_sums")
-        reads = (*reads, "order", *(spans if found else ()))
-        slots = {"span": f"tiled/lists/span_{'given' if found else 'made'}.glsl"}
-        writes = others if found else COUNTED
-        return ComputePass("tile count", "tiled/lists/count.comp", reads, writes, slots=slots)
+        return ComputePass("tile count", "tiled/lists/count.comp", (*reads, "order"), COUNTED)
     name, spec = ("tile count", {}) if lists else ("tile pack", {"LISTS": False})
     writes = (*_PACKED, "tile_changes", "counts")
     more = ("keys", "tile_changes")
@@ -64,27 +60,16 @@ def count_pass(in_order: bool = True, lists: bool = True, found: bool = False) -
 
 
 def list_passes(
-    in_order: bool,
-    tiles: int,
-    share: Mapping[str, int],
-    lanes: int,
-    whole: bool = False,
-    found: bool = False,
+    in_order: bool, tiles: int, share: Mapping[str, int], lanes: int, whole: bool = False
 ) -> list[ComputePass]:
     """From packed splats to tile_starts, pair_splats and tile_order. tiles: of the canvas. share:
     specialization constants of buckets. lanes: of a subgroup. whole: lists have all pairs or
-    none. found: as of count_pass."""
+    none."""
     if in_order:
-        totals = ("digit_totals",) if sweeps(lanes) else ()
-        total = ComputePass(
-            "tile sum",
-            "tiled/lists/sum.comp",
-            ("camera", "counts", "pair_sums", "pair_tiles"),
-            ("counts", "indirect", "pair_sums", *totals),
-            {**share, "WHOLE": whole},
-            {"totals": "sort/no_totals.glsl" if totals else ""},
-        )
-        return [total, *sorted_lists(tiles, lanes, found)]
+        reads, writes = ("camera", "counts", "pair_sums", "pair_tiles"), ("counts", "indirect")
+        spec = {**share, "WHOLE": whole}
+        total = ComputePass("tile sum", "tiled/lists/sum.comp", reads, (*writes, "pair_sums"), spec)
+        return [total, *sorted_lists(tiles, lanes)]
     starts = ("tile_starts", "tile_cursors", "tile_order", "tile_changes", "counts", "indirect")
     return [
         ComputePass(
@@ -112,21 +97,18 @@ def list_passes(
     ]
 
 
-def sorted_lists(tiles: int, lanes: int, found: bool = False) -> list[ComputePass]:
+def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
     """Pairs of all splats, nearest first, sorted by the digits of their tiles, of which a canvas
-    has so many. found: as of count_pass."""
+    has so many."""
     n, bits = digits(tiles)
     # the last digit leaves its result in pair_splats
     other = {"pair_splats": "pair_splats_alt"} if n % 2 else {}
-    totals = ("digit_totals",) if sweeps(lanes) else ()
-    slot = {"SLOT": contract.CONSTANTS["PAIR_SLOT"]} if totals else {}
     emit = ComputePass(
         "tile emit",
         "tiled/lists/emit.comp",
-        ("camera", "counts", *COUNTED, *totals),
-        ("pair_tiles", "pair_splats", "digit_counts", "tile_starts", *totals),
-        {"BITS": bits, "BY_SPLAT": found, **slot},
-        {"told": f"sort/told_{'totals' if totals else 'blocks'}.glsl"},
+        ("camera", "counts", *COUNTED),
+        ("pair_tiles", "pair_splats", "digit_counts", "tile_starts"),
+        {"BITS": bits},
         bind={"digit_counts": "pair_digits", **other},
         full_subgroups=True,
     )
@@ -164,7 +146,7 @@ def pair_bytes(in_order: bool, pairs: int) -> dict[str, int]:
     if not in_order:
         return contract.nbytes({"pair_splats": pairs, "pair_keys": pairs})
     sizes = dict.fromkeys(("pair_splats", "pair_tiles", "pair_tiles_alt", "pair_splats_alt"), pairs)
-    return contract.nbytes({**sizes, "pair_digits": 2 * RADIX * (pairs // BLOCK + 2)})
+    return contract.nbytes({**sizes, "pair_digits": 2 * RADIX * (pairs // BLOCK + 1)})
 
 
 def most_pairs(in_order: bool, reach: int) -> int:

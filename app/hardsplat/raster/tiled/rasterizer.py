@@ -23,7 +23,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.overlaid import allocate_overlaid
 from hardsplat.gpu.memory.resources import allocate_all, buffer_in
-from hardsplat.gpu.passes.declared import ComputePass, Fill, Pipeline, filled
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core.choose import choose
@@ -60,7 +60,7 @@ LIVES = {
     **dict.fromkeys(("splats2d", "colors2d"), (PROJECT, COUNT)),
     "keys": (PROJECT, LIST),
     **dict.fromkeys(("keys_alt", "order_alt"), (SORT, SORT)),
-    "tile_spans": (PROJECT, LIST),
+    "tile_spans": (COUNT, LIST),
     "pair_tiles": (PROJECT, LIST),  # how many fit is read before
     **dict.fromkeys(("pair_tiles_alt", "pair_splats_alt", "pair_keys"), (LIST, LIST)),
     "checkpoints": (DRAW, SCORES),
@@ -105,7 +105,7 @@ def all_passes(
     buckets = {**share, "ON_DEMAND": row.on_demand} if bucket else {}
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl"}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else ""
-    count = count_pass(around.in_order, found=around.finds_tiles)
+    count = count_pass(around.in_order)
     draw = ComputePass(
         "draw",
         "tiled/forward.comp",
@@ -123,11 +123,9 @@ def all_passes(
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
     whole = draws_unlisted(around, row)
-    tiles = list_passes(around.in_order, across * down, share, lanes, whole, around.finds_tiles)
+    tiles = list_passes(around.in_order, across * down, share, lanes, whole)
     unlisted = _unlisted_passes(rows, lanes) if whole else []
-    spans = [Fill("project", {"spans": "project/keep_spans.glsl"}, writes=("tile_spans",))]
-    projected = filled(around.passes({}, picture), spans if around.finds_tiles else [])
-    return [*projected, *images, *listed, *tiles, *backward, *unlisted]
+    return [*around.passes({}, picture), *images, *listed, *tiles, *backward, *unlisted]
 
 
 def draws_unlisted(around: Projection, row: TileBackward) -> bool:

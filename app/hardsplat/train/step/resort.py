@@ -61,7 +61,6 @@ def record_resort(
 
     sort: the passes of the sort by depth."""
     recorder.run(run["resort keys"], indirect="splat_groups")
-    recorder.fill("digit_totals")
     record_sort(recorder, sort)
     for _ in range(_ROLES * quantities.plane_count("splat")):
         for name in ("take", "put"):
