@@ -52,8 +52,15 @@ class StageProgress:
     def begin(self, stage: str, total: int, done: int = 0) -> None:
         self.end()
         # each pose takes longer than the one before, and adjusting them all comes after the last
-        even, what = stage != "poses", dict(desc=stage, unit="", leave=False)
-        self._bar = Bar(total=total, initial=done, even=even, disable=self._quiet, **what)
+        self._bar = Bar(
+            total=total,
+            initial=done,
+            desc=stage,
+            even=stage != "poses",
+            unit="",
+            leave=False,
+            disable=self._quiet,
+        )
         self._stage, self._total, self._began = stage, total, time.monotonic()
 
     def at(self, done: int, total: int | None = None) -> None:

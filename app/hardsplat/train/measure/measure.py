@@ -99,8 +99,8 @@ class Evaluator:
         sizes["photos"] = width * height * 4
         sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(MOMENTS)
         sizes |= metric_bytes(width, height) | {_SEEN: contract.itemsize("counts")}
-        # read once a view, so that a copy would take longer
         self._run = build_all(device, (*METRIC_PASSES, *FITTED_PASSES))
+        # read once a view, so that a copy would take longer
         self._own = allocate_all(device, sizes, host=True)
         self._colored: Image | None = None  # made when it is asked for
         self._recorders: dict[str, Recorder] = {}

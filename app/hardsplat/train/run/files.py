@@ -1,6 +1,5 @@
 """What a run leaves in its folder, made by threads while it trains: photographs, renders, splats,
-checkpoints, the report; metrics.json last, when all else is there.
-"""
+checkpoints, the report; metrics.json last, when all else is there."""
 
 from __future__ import annotations
 
