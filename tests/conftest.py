@@ -67,22 +67,18 @@ def waiting(device):
 @pytest.fixture(scope="session")
 def scene(tmp_path_factory):
     """Folder of a scene with 9 views of 32x24 and 300 points; not to be changed."""
-    from tools.make_scene import make_scene
+    from tests.helpers.scenes import tiny
 
-    folder = tmp_path_factory.mktemp("scene") / "tiny"
-    make_scene(folder, views=9, width=32, height=24, seed=0, points=300, supersample=1)
-    return folder
+    return tiny("tiny", tmp_path_factory.mktemp("scene"))
 
 
 @pytest.fixture(scope="session")
 def outdoors(tmp_path_factory):
     """Folder of a scene with 9 views of 32x24 that show the sky, and points with tracks; not to be
     changed."""
-    from tools.outdoors import make
+    from tests.helpers.scenes import tiny
 
-    folder = tmp_path_factory.mktemp("outdoors") / "tiny"
-    make(folder, 9, 32, 24, 200, 1, 0)
-    return folder
+    return tiny("open", tmp_path_factory.mktemp("outdoors"))
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
 """Checks that tests notice faults: applies one mutation at a time and runs what ought to fail.
 
-tools/mutants.toml has a row for each mutation. `find` is looked up in the file named `file`, or in
-any file of app/ and shaders/ where that one has moved; white space does not count. `tests` are
-names of test functions, `file:test_name` where several files have one, or names of test files.
+tools/mutants.txt has each mutation, in the form of a patch. The line with a minus is looked up in
+the file that is named, or in any file of app/ and shaders/ where it has moved; white space does not
+count. Tests are names of test functions, `file:test_name` where several files have one, or names of
+test files.
 """
 
 import argparse
@@ -14,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from pathlib import Path
 from hardsplat.gpu.passes.shader import cache_dir
 
 ROOT = Path(__file__).resolve().parents[1]
-ROWS = Path(__file__).with_suffix(".toml")
+ROWS = Path(__file__).with_suffix(".txt")
 LONGEST = 600.0  # seconds of the tests of one mutation, which may hang what it changes
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
 
@@ -34,14 +34,13 @@ class DoesNotApply(Exception):
 
 @dataclass(frozen=True)
 class Mutant:
-    """name: of the row. find, put: the text and what replaces it. note: what is known about it."""
+    """find, put: the text and what replaces it. tests: as the file names them."""
 
     name: str
     file: str
     find: str
     put: str
     tests: list[str]
-    note: str = ""
 
 
 @dataclass
@@ -52,6 +51,20 @@ class Outcome:
     result: str
     by: str = ""
     seconds: float = 0.0
+
+
+def read() -> list[Mutant]:
+    """All of ROWS."""
+    found = []
+    for block in ROWS.read_text().split("\n\n"):
+        head, *lines = block.strip().splitlines()
+        if not head.startswith("#"):
+            name, file, *tests = head.split()
+            find, put = (
+                "".join(line[2:] for line in lines if line[0] == sign) for sign in ("-", "+")
+            )
+            found.append(Mutant(name, file, find, put, tests))
+    return found
 
 
 def located(root: Path, mutant: Mutant) -> tuple[Path, str]:
@@ -165,8 +178,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants to try; all by default")
     parser.add_argument("--list", action="store_true", help="print the mutants and where they are")
     args = parser.parse_args()
-    mutants = [Mutant(**row) for row in tomllib.loads(ROWS.read_text())["mutant"]]
-    mutants = [m for m in mutants if not args.names or m.name in args.names]
+    mutants = [m for m in read() if not args.names or m.name in args.names]
     if not mutants:
         parser.error("no mutant has such a name; see --list")
     if args.list:

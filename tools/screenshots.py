@@ -23,12 +23,12 @@ import numpy as np
 from PIL import Image
 
 from hardsplat.base.errors import UserError
+from hardsplat.results.pictures import comparison, view_of
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.view.gui import widgets
 from hardsplat.view.viewer import Viewer
 from tests.helpers.devtools import Browser
 from tests.helpers.xvfb import Display
-from tools.pictures import compared
 
 DESK, PHONE = (1280, 800), (390, 844)
 LONGEST = 600.0  # s for one of them, on a slow device
@@ -270,10 +270,13 @@ def served(result: Path, folder: Path) -> None:
 def together(result: Path, folder: Path) -> None:
     """For README: a held-out view, left half render, right half photograph; the window; the
     page. These two have been made."""
-    half = compared([result], 1)[0]
-    width = half.shape[1] // 2
-    view = np.concatenate([half[:, : width // 2], half[:, width + width // 2 :]], axis=1)
-    view[:, width // 2 - 1 : width // 2 + 1] = 255
+    name = min((result / "renders").glob("*.render.png")).name
+    if (both := comparison(result, view_of(name)[0])) is None:
+        raise UserError(f"{result}: has no render beside its photograph")
+    view, photo = both
+    middle = view.shape[1] // 2
+    view[:, middle:] = photo[:, middle:]
+    view[:, middle - 1 : middle + 1] = 255
     rows = [Image.fromarray(view), *(Image.open(folder / f"{n}.jpg") for n in ("window", "page"))]
     smooth = Image.Resampling.LANCZOS
     tiles = [i.resize((round(i.width * TILE / i.height), TILE), smooth) for i in rows]

@@ -17,17 +17,15 @@ from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.device.context import DeviceLost
 from tests.helpers import meshing
 from tests.helpers.drawing import fresh_seed
+from tests.helpers.scenes import around, pebble
 from tests.helpers.tables import argv
 from tests.oracle import mesh as oracle
 from tests.oracle.adam import adam_step
-from tools.make_mesh_scene import cameras, make_mesh_scene
 
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pebble") / "pebble"
-    make_mesh_scene(folder, views=10, width=48, height=48, supersample=1)
-    return folder
+    return pebble(tmp_path_factory.mktemp("pebble") / "pebble", views=10, side=48)
 
 
 @pytest.fixture
@@ -50,7 +48,7 @@ def painted(rng):
     """Returns a ball, a camera, a texture and a photograph, all random."""
     mesh, camera, texture = (
         meshing.ball(rng),
-        cameras(5, meshing.WIDTH, meshing.HEIGHT)[2],
+        around(5, meshing.WIDTH, meshing.HEIGHT)[2],
         rng.random((24, 40, 3)),
     )
     return (
@@ -65,7 +63,7 @@ def test_ids_and_uvs_are_those_of_a_plain_rasterizer(device):
     rng = np.random.default_rng(seed := fresh_seed())
     mesh, camera = (
         meshing.ball(rng),
-        cameras(5, meshing.WIDTH, meshing.HEIGHT)[int(rng.integers(5))],
+        around(5, meshing.WIDTH, meshing.HEIGHT)[int(rng.integers(5))],
     )
     session = meshing.opened(device, mesh, camera)
     session.picture(camera)
@@ -257,7 +255,7 @@ def test_a_lost_device_leaves_the_newest_mesh(
 
 def test_scenes_and_settings_that_cannot_be(scene, tmp_path, error_of):
     bare, behind = tmp_path / "bare", tmp_path / "far.obj"
-    make_mesh_scene(bare, views=3, width=16, height=16, supersample=1)
+    pebble(bare, views=3, side=16)
     shutil.rmtree(bare / "masks")
     behind.write_text("v 0 0 0\nv 0 0 0\nv 1 1 1\nf 1 2 3\n")
     out = argv("--quiet --result-dir", tmp_path / "out")

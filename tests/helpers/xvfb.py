@@ -32,20 +32,12 @@ class Display:
 
     def pixels(self) -> np.ndarray:
         """Returns (height, width, 3) uint8 as shown: the file is an XWD dump of 32 bits."""
-        words = self._words(np.frombuffer(self._file.read_bytes(), np.uint8))
-        return np.stack([words >> shift & 255 for shift in (16, 8, 0)], axis=2).astype(np.uint8)
-
-    def pixel(self, x: int, y: int) -> int:
-        """The word of one, without a copy of the others."""
-        return int(self._words(np.memmap(self._file, np.uint8, "r"))[y, x])
-
-    @staticmethod
-    def _words(raw: np.ndarray) -> np.ndarray:
-        """(height, width) uint32 of the file's bytes."""
+        raw = self._file.read_bytes()
         header = struct.unpack(">25I", raw[:100])
         width, height, row, colors = header[4], header[5], header[12], header[19]
         words = np.frombuffer(raw, "<u4", height * row // 4, header[0] + 12 * colors)
-        return words.reshape(height, row // 4)[:, :width]
+        words = words.reshape(height, row // 4)[:, :width]
+        return np.stack([words >> shift & 255 for shift in (16, 8, 0)], axis=2).astype(np.uint8)
 
     def do(self, *words) -> None:
         """xdotool's commands."""

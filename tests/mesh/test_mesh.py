@@ -35,7 +35,7 @@ from hardsplat.raster.renderer import Gaussians
 from hardsplat.settings.presets import save_config
 from hardsplat.settings.train import TrainConfig
 from tests.helpers.drawing import fresh_seed
-from tools.make_mesh_scene import cameras
+from tests.helpers.scenes import around
 
 VOXEL = 0.05
 
@@ -58,7 +58,7 @@ def ball_view(camera: Camera, middle=(0.0, 0.0, 0.0), radius: float = 1.0) -> De
 
 @pytest.fixture(scope="module")
 def views() -> list[DepthView]:
-    return [ball_view(camera) for camera in cameras(20, 120, 120)]
+    return [ball_view(camera) for camera in around(20, 120, 120)]
 
 
 def test_blocks_have_keys():
@@ -154,7 +154,7 @@ def test_what_lies_behind_the_scene_is_left_out():
     near, far = scrap.vertices + [0, 0, 1.5], scrap.vertices + [0, 0, 9]
     points = np.concatenate([ball.vertices, near, far])
     faces = np.concatenate([ball.faces, scrap.faces + 642, scrap.faces + 642 + 42])
-    places = np.array([camera.position for camera in cameras(20, 8, 8)])
+    places = np.array([camera.position for camera in around(20, 8, 8)])
     assert len(largest(points, faces)[1]) == 1280 + 80 + 80
     kept, left, out = largest(points, faces, places=places)
     assert len(left) == 1280 + 80 and kept[:, 2].max() < 2 and out == 1

@@ -4,7 +4,6 @@ import json
 import shutil
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from hardsplat.cli import main
@@ -12,23 +11,15 @@ from hardsplat.io.media.video import VideoWriter
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job import video
 from hardsplat.sfm.job.photographs import find_photographs
+from tests.helpers.scenes import PANORAMAS
 from tests.sfm.test_align import needs_pycolmap
-from tools.make_panoramas import make_panoramas
 
 
-@pytest.fixture(scope="module")
-def panoramas(tmp_path_factory):
-    """Nine of 512x256 px, with transforms.json. Not to be changed."""
-    folder = tmp_path_factory.mktemp("panoramas")
-    make_panoramas(folder, 9, 512, samples=1, texel=0.2, ring=27)
-    return folder
-
-
-def test_training_from_known_poses(on_device, panoramas, tmp_path, monkeypatch, capsys):
+def test_training_from_known_poses(on_device, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HARDSPLAT_AUTO", "first")
     how = "--data-factor 4 --max-steps 100 --test-every 6 --init-num-pts 3000 --init-extent 3.5 "
     how += "--cap-max 3000 --no-hold-back --refine-stop-iter 0 --sh-degree 0 --average-steps 0"
-    assert main(["train", str(panoramas), "--result-dir", str(tmp_path), *how.split()]) == 0
+    assert main(["train", str(PANORAMAS), "--result-dir", str(tmp_path), *how.split()]) == 0
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     # Measured: 15.4 dB.
     assert metrics["evaluations"][-1]["psnr"] > 14, metrics["evaluations"]
@@ -39,10 +30,10 @@ def test_training_from_known_poses(on_device, panoramas, tmp_path, monkeypatch, 
 
 
 @needs_pycolmap
-def test_poses_of_a_360_degree_video(panoramas, tmp_path, capsys):
+def test_poses_of_a_360_degree_video(tmp_path, capsys):
     film = tmp_path / "film.mp4"
     writer = VideoWriter(film, 512, 256, 5)
-    for path in sorted((panoramas / "images").iterdir()):
+    for path in sorted((PANORAMAS / "images").iterdir()):
         writer.write(np.asarray(Image.open(path)))
     writer.close()
     with open(film, "ab") as file:  # a box that players skip
@@ -50,12 +41,12 @@ def test_poses_of_a_360_degree_video(panoramas, tmp_path, capsys):
         file.write((8 + len(said)).to_bytes(4, "big") + b"free" + said)
     assert main(["sfm", str(film), "--matching-method", "exhaustive"]) == 0
     told = capsys.readouterr().out
-    truth, got = _fronts(panoramas), _fronts(tmp_path / "film")
+    truth, got = _fronts(PANORAMAS), _fronts(tmp_path / "film")
     count = len(got)  # of frames that were taken; the last ones of so short a film may be missed
     assert count >= 7 and f"{count} panoramas of all directions" in told
     assert f"{count} of {count} photographs have a pose" in told
     assert "EQUIRECTANGULAR 512x256" in told
-    filmed = {name: _pixels(panoramas / "images" / name) for name in truth}
+    filmed = {name: _pixels(PANORAMAS / "images" / name) for name in truth}
 
     def of(name: str) -> str:
         """The panorama that a frame shows."""
@@ -92,8 +83,8 @@ def _similarity(here, there):
     return scale, turn, there.mean(0) - scale * turn @ here.mean(0)
 
 
-def test_which_are_panoramas(panoramas, tmp_path):
-    shutil.copy(panoramas / "images" / "pano_000.jpg", tmp_path / "says.jpg")
+def test_which_are_panoramas(tmp_path):
+    shutil.copy(PANORAMAS / "images" / "pano_000.jpg", tmp_path / "says.jpg")
     Image.new("RGB", (384, 192)).save(tmp_path / "silent.jpg")
     Image.new("RGB", (320, 240)).save(tmp_path / "plain.jpg")
 

@@ -11,19 +11,15 @@ from hardsplat.gpu.probe import open_device
 from tests.helpers.drivers import only_swiftshader
 from tests.helpers.leaks import forget_pipelines, left_for_good, trim
 from tests.helpers.offered import Item
+from tests.helpers.scenes import pebble, tiny
 from tests.helpers.sweeping import in_this_process
 from tests.usage.cases import CLEARED, STEPS
-from tools.make_mesh_scene import make_mesh_scene
 
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory):
     """Folder of a scene with 6 views of 32x24 and 200 points; not to be changed."""
-    from tools.make_scene import make_scene
-
-    folder = tmp_path_factory.mktemp("usage") / "small"
-    make_scene(folder, views=6, width=32, height=24, seed=0, points=200, supersample=1)
-    return folder
+    return tiny("small", tmp_path_factory.mktemp("usage"))
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -126,7 +122,7 @@ def given(opened, small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("given")
     how = ("--max-steps", STEPS, "--quiet", "--result-dir", folder / "result")
     assert main(["train", *map(str, (small, *how))]) == 0
-    make_mesh_scene(folder / "pebble", views=6, width=32, height=24, supersample=1)
+    pebble(folder / "pebble", views=6, side=24)
     photo = next((small / "images").iterdir())
     here = {"SCENE": small, "RESULT": folder / "result", "PHOTO": photo}
     return here | {"SILHOUETTES": folder / "pebble"}
