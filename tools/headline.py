@@ -26,7 +26,6 @@ from pathlib import Path
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.settings.presets import load_config
-from hardsplat.study import tables
 
 README = Path(__file__).parents[1] / "README.md"
 TABLE = re.compile(r"(<!-- headline -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -109,7 +108,8 @@ def cells(row: Row, runs: Sequence[dict]) -> tuple[str, ...]:
 
 def table(rows: Sequence[Sequence[str]], caption: str) -> str:
     """Rows below TITLES, as Markdown, and what they were measured with."""
-    return "\n".join([*tables.table([*TITLES], rows), "", f"*{caption}*", ""])
+    lines = (f"| {' | '.join(line)} |" for line in (TITLES, ["---"] * len(TITLES), *rows))
+    return "\n".join([*lines, "", f"*{caption}*", ""])
 
 
 def caption_of(runs: Sequence[dict], commit: str) -> str:

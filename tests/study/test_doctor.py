@@ -9,12 +9,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.gpu.device import capabilities, context, features, instance
 from hardsplat.raster.backends import BACKENDS
-from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.loss import allocate_loss
 from hardsplat.study import doctor
 from hardsplat.study.pipelines import Survey
-from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
 from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.views import Views
@@ -143,16 +141,14 @@ def test_no_device(capsys, monkeypatch):
     assert text.startswith("not ready: no Vulkan device: install a GPU driver")
 
 
-@pytest.mark.parametrize("moments", MOMENT_FORMATS)
 @pytest.mark.parametrize("rasterizer", BACKENDS)
-def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterizer, moments):
+def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterizer):
     """Where memory is what bounds them, and where the largest buffer is."""
-    config = TrainConfig.of(rasterizer=rasterizer, moments=moments)
+    config = TrainConfig.of(rasterizer=rasterizer)
     for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
         monkeypatch.setattr(device, "memory_bytes", memory)
         monkeypatch.setattr(device, "max_buffer", buffer)
-        named = f" --moments {moments}" if moments != moments_of(device, "auto") else ""
-        when = f" with --rasterizer {rasterizer}{named};"
+        when = f" with --rasterizer {rasterizer};"
         said = next(line for line in doctor._limits(device) if when in line)
         wanted = fitting(device, job_of(device, config, Views([], (1, 1), 1.0)).config, rasterizer)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million")

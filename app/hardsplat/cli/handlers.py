@@ -121,11 +121,10 @@ def bench(flags):
     if "rasterizer" in axes:
         flags["rasterizer"] = axes.pop("rasterizer")
     flags |= settings({n: flags[n] for n in ("data_factor",) if n in flags})
-    from hardsplat.study.bench.bench import Subject, Timing, bench
+    from hardsplat.study.bench.bench import bench
 
     show_log(flags)
-    subject, timing = _parts(flags, Subject, Timing)
-    bench(subject, timing, axes, **flags)
+    bench(flags.pop("model"), axes, **flags)
 
 
 def fit(flags):

@@ -4,6 +4,7 @@ and figures as files or within a page."""
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -60,22 +61,10 @@ def line(i: int) -> dict:
     return dict(color=color, linestyle=style, marker=MARKERS[i % len(MARKERS)], markersize=5)
 
 
-def patch(i: int) -> dict:
-    """Style of the i-th kind of bar of a plot."""
-    color, hatch = FILLS[i % len(FILLS)], HATCHES[i % len(HATCHES)]
-    return dict(color=color, hatch=hatch, edgecolor="black", linewidth=0.5)
-
-
 def legend(axes) -> None:
     """Below the plot."""
     if count := len(axes.get_legend_handles_labels()[1]):
         axes.figure.legend(fontsize=7, loc="outside lower center", ncols=min(count, 5))
-
-
-def after_bar(axes, words: str, end: tuple[float, float], size: int) -> None:
-    """Writes words to the right of the end of a horizontal bar. size: of the font."""
-    beside: dict = dict(xytext=(3, 0), textcoords="offset points", va="center")
-    axes.annotate(words, end, fontsize=size, **beside)
 
 
 def stacked(
@@ -84,14 +73,15 @@ def stacked(
     """Horizontal bars, one a label, of the parts that are not zero everywhere. False: there is
     none."""
     left, places = np.zeros(len(labels)), np.arange(len(labels))
-    for i, (name, values) in enumerate(parts.items()):
+    styles = zip(itertools.cycle(FILLS), itertools.cycle(HATCHES))
+    for (name, values), (color, hatch) in zip(parts.items(), styles):
         if any(values):
-            axes.barh(places, values, left=left, label=name, **patch(i))
+            style: dict = dict(color=color, hatch=hatch, edgecolor="black", linewidth=0.5)
+            bars = axes.barh(places, values, left=left, label=name, **style)
             left += values
     if not left.any():
         return False
-    for place, whole in zip(places, left):
-        after_bar(axes, f"{whole:.4g}", (float(whole), float(place)), 7)
+    axes.bar_label(bars, [f"{whole:.4g}" for whole in left], fontsize=7, padding=3)
     axes.set_yticks(places, labels, fontsize=7)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.margins(x=0.1)
@@ -99,30 +89,6 @@ def stacked(
     axes.set_title(title)
     legend(axes)
     axes.figure.set_size_inches(8, 2 + 0.3 * len(labels))
-    return True
-
-
-def grouped(
-    axes, labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, unit: str
-) -> bool:
-    """Upright bars on a logarithmic axis, one of each series a label; zeros, which such an axis has
-    no place for, are left out, or said where all are."""
-    width, places = 0.8 / len(series), np.arange(len(labels))
-    for i, (name, values) in enumerate(series.items()):
-        at, heights = places + (i - len(series) // 2) * width, [v or np.nan for v in values]
-        axes.bar(at, heights, width, label=name, **patch(i))
-    for place, values in zip(places, zip(*series.values())):
-        if not any(values):
-            at_foot: dict = dict(xycoords=("data", "axes fraction"), ha="center", va="bottom")
-            axes.annotate("0", (place, 0.01), **at_foot, fontsize=7)
-    axes.set_yscale("log")
-    axes.set_ylabel(unit)
-    axes.set_xlim(-0.6, len(labels) - 0.4)
-    axes.set_xticks(places, [label.replace(" ", "\n") for label in labels], fontsize=7)
-    axes.set_title(title)
-    axes.grid(axis="y", alpha=0.3)
-    legend(axes)
-    axes.figure.set_size_inches(max(6, 1.5 + 0.9 * len(labels)), 4.5)
     return True
 
 

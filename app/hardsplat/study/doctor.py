@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import re
+import textwrap
 from contextlib import ExitStack, closing, suppress
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from hardsplat.base.errors import UserError
@@ -51,7 +50,6 @@ REGISTRIES = (
 # without any of these the default rasterizer still runs
 _OPTIONAL = ("backward pass of tiles", "image fits")
 _SHOWN = 4  # choices of `auto`
-QUOTES = "'"
 
 
 def report(device: str | int | None = None, pipelines: bool = False) -> tuple[str, int]:
@@ -187,13 +185,7 @@ def _limits(device) -> list[str]:
     from hardsplat.raster.core.sinks import moments_of
 
     usual = moments_of(device, "auto")
-    others = {n: f" --moments {n}" for n in MOMENT_FORMATS if n != usual}
-    runnable = [n for n in others if not device.capabilities.missing(MOMENT_FORMATS[n].needs)]
-    fitting = [
-        _fitting(device, name, moments, f"with --rasterizer {name}{others.get(moments, '')}")
-        for moments in (usual, *runnable)
-        for name in BACKENDS
-    ]
+    fitting = [_fitting(device, name, usual) for name in BACKENDS]
     fitting += _fitting_packed(device, usual)
     own = bytes_per_splat(_needs("tiled", usual)) * 1e6 / 2**20
     averaged = bytes_per_splat(averages(TrainConfig.of().model.sh_degree)) * 1e6 / 2**20
@@ -223,7 +215,7 @@ def _needs(rasterizer: str, moments: str) -> dict[str, Need]:
     return training_needs(rasterizer, degree, moments, statistics=("score_stats",))
 
 
-def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
+def _fitting(device, rasterizer: str, moments: str) -> str:
     """The number of splats that fit, and what bounds it."""
     each = _needs(rasterizer, moments)
     splats, by_buffer = (
@@ -235,7 +227,7 @@ def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
     bound = f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
     if splats < by_buffer:
         bound = f"memory at {bytes_per_splat(each):.0f} bytes a splat"
-    return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
+    return f"{splats / 1e6:.2f} million with --rasterizer {rasterizer}; bound by {bound}"
 
 
 def _fitting_packed(device, moments: str) -> list[str]:
@@ -269,33 +261,12 @@ def _auto(device) -> list[str]:
     remembered = choose.remembered(device).items()
     newest = sorted(remembered, key=lambda item: item[1]["date"], reverse=True)
     for given, found in newest[:_SHOWN]:
-        out.append(f"  for {asked_with(given)}, timed {found['date']}")
+        out.append(f"  for {textwrap.shorten(given, 80)}, timed {found['date']}")
         out += [f"    {line}" for line in choose.lines(found)]
     if len(newest) > _SHOWN:
         out.append(f"  and for {len(newest) - _SHOWN} other sets of options, earlier")
     first = "  times the variants that run when it is first asked, and remembers the fastest"
     return ["auto", *(out or [first])]
-
-
-def asked_with(given: str) -> str:
-    """The options of a remembered choice in words, without those at their defaults, off or none."""
-    from hardsplat.raster.backends import BACKENDS
-
-    for name, backend in BACKENDS.items():
-        defaults = {f.name: repr(f.default) for f in fields(backend.options)}
-
-        def spoken(found, name=name, defaults=defaults):
-            named = [
-                key if value == "True" else f"{key} {value.strip(QUOTES)}"
-                for key, value in re.findall(r"(\w+)=('[^']*'|[^,()]+)", found[1])
-                if defaults.get(key) != value
-            ]
-            return " ".join([name, *(["with", ", ".join(named)] if named else [])])
-
-        given = re.sub(rf"{backend.options.__name__}\((.*?)\)(?=; |$)", spoken, given)
-    parts = given.replace("settings ", "").split(", ")
-    words = [part for part in parts if not part.endswith((" False", " None"))]
-    return ", ".join(part.removesuffix(" True").replace("_", " ") for part in words)
 
 
 def _variants(device: Device, survey: Survey | None) -> tuple[list[str], list[str]]:

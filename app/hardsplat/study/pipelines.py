@@ -1,39 +1,44 @@
 """Runs every variant in another process, to find those that a driver does not survive.
 
-The other process (`python -m hardsplat.study.pipelines DEVICE`) is asked by lines of JSON what to
-build and run, and writes the name of a pipeline before it builds it. Where it ends, or answers
-nothing for a while, that pipeline was not survived; another process goes on with the rest.
+The other process is asked what to build and run, and names a pipeline before it builds it. Where it
+ends, or answers nothing for a while, that pipeline was not survived; another process goes on with
+the rest. What is run is an image, a training or a fit of the smallest size.
 """
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import queue
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any
+
+import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.contract.footprint import STATISTICS
+from hardsplat.fit.blobs import Blobs
+from hardsplat.fit.config import FitConfig
+from hardsplat.fit.session import FitSession
 from hardsplat.gpu import crashes, probe
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
+from hardsplat.raster.core import trial
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.sinks import adam
 from hardsplat.raster.core.sky import behind_pass
+from hardsplat.raster.renderer import Renderer
 from hardsplat.raster.working.passes import cull_passes, gather_pass, step_passes
 from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.typed_rasterizers import RasterizerName
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
-from hardsplat.study import tried
+from hardsplat.step.photos import Photos
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
@@ -41,11 +46,22 @@ from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
 from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from hardsplat.train import FEATURES, STRATEGIES, Feature, variants
+from hardsplat.train import (
+    FEATURES,
+    STRATEGIES,
+    DeviceFacts,
+    Facts,
+    Feature,
+    Session,
+    Views,
+    decide,
+    variants,
+)
 
 PATIENCE = 120.0  # seconds for a pipeline
 CRASH = "HARDSPLAT_CRASH"  # for tests: the other process ends at pipelines with this text
 _SIZE, _SH_PLANES = (64, 48), 4
+_TRIED, _STEPS_TRIED = (32, 24), 2  # px; steps of a training and of a fit
 OPTIONS: dict[str, Mapping[str, Any]] = {
     "format": FORMATS,
     "ordering": ORDERINGS,
@@ -183,43 +199,32 @@ class _Other:
     rasterizer, by option. refused: it does not run here."""
 
     def __init__(self, index: int):
-        self._command = [sys.executable, "-m", "hardsplat.study.pipelines", str(index)]
-        self._process: subprocess.Popen[str] | None = None
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._fatal: list[str] = []
+        self._index, self._fatal = index, list[str]()
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection
         self.rows: dict[str, str] = {}
         self.refused = False
 
-    def _begin(self) -> subprocess.Popen[str]:
-        # nothing is timed: only what is built matters
-        own = os.environ | {"HARDSPLAT_AUTO": "first"}
-        pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
-        process = subprocess.Popen(
-            self._command, env=own, stdin=pipe, stdout=pipe, stderr=quiet, text=True
-        )
-        lines: queue.Queue[str] = queue.Queue()
-
-        def read() -> None:
-            for line in process.stdout or ():
-                lines.put(line)
-            lines.put("")
-
-        threading.Thread(target=read, daemon=True).start()
-        self._process, self._lines = process, lines
-        return process
+    def _begin(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, its_own = context.Pipe()
+        self._process = context.Process(target=_serve, args=(self._index, its_own), daemon=True)
+        self._process.start()
+        its_own.close()
 
     def build(self, request: Request, out: Survey) -> str:
         """The pipeline that was not survived; "" where all were, or the device refuses. Raises
         UserError where the device cannot even be opened."""
-        process, building, self.refused = self._process or self._begin(), "", False
-        known = dict(killed=out.killed, fatal=tuple(self._fatal))
-        with suppress(OSError):  # it has ended, as its lines will show
-            print(json.dumps(asdict(request) | known), file=process.stdin, flush=True)
+        if self._process is None:
+            self._begin()
+        building, self.refused = "", False
+        with suppress(OSError):  # it has ended, as its answers will show
+            known = replace(request, killed=dict(out.killed), fatal=tuple(self._fatal))
+            self._connection.send(known)
         while True:
-            try:
-                found = json.loads(self._lines.get(timeout=PATIENCE) or "{}")
-            except (queue.Empty, ValueError):
-                found = {}
+            found: dict[str, Any] = {}
+            with suppress(EOFError, OSError):
+                found = self._connection.recv() if self._connection.poll(PATIENCE) else {}
             if "rows" in found:
                 self.rows = found["rows"]
             elif "building" in found:
@@ -241,8 +246,12 @@ class _Other:
     def end(self) -> None:
         if self._process:
             self._process.kill()
-            self._process.wait()
+            self._process.join()
+            self._connection.close()
             self._process = None
+
+
+# -- in the other process
 
 
 def described(owner: ComputePass | DrawPass) -> str:
@@ -251,74 +260,131 @@ def described(owner: ComputePass | DrawPass) -> str:
     return f"{owner.name} ({', '.join(files)})"
 
 
-def _rasterizer_passes(device: Device, request: Request) -> list:
-    backend = BACKENDS[request.name]
-    config = TrainConfig.of(rasterizer=request.name, **request.options)
-    options = backend.first_runnable(device, backend.options.of(config.raster, config.gradient))
-    names = backend.resolve(device, options).names
-    _reply(rows={option: str(names[option]) for option in OPTIONS if option in names})
-    return backend.passes(device, _SH_PLANES, *_SIZE, options, adam())
+Reply = Callable[[dict], None]
 
 
-def _reply(**found) -> None:
-    print(json.dumps(found), flush=True)
+def _serve(index: int, connection: Connection) -> None:
+    """Answers requests for a device, by its index, until nobody asks any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what drivers say
+    os.environ["HARDSPLAT_AUTO"] = "first"  # nothing is timed: only what is built matters
+    device = Device(index)
+    while True:
+        _answer(device, connection.recv(), connection.send)
 
 
-def _run(device: Device, request: Request) -> list[str]:
-    """The variants that took part, see hardsplat.study.tried."""
-    if request.what == "rasterizer":
-        return tried.drawn(device, rasterizer_named(request.name), request.options)
-    if request.what == "steps":
-        return tried.trained(device, request.options)
-    return tried.fitted(device, request.name) if request.what == "fit" else []
-
-
-def _answer(device: Device, request: Request) -> None:
+def _answer(device: Device, request: Request, reply: Reply) -> None:
     device.killed.clear()
     crashes.withdraw(device, request.killed)
     try:
+        passes: list = []
         if request.what == "rasterizer":
-            passes = _rasterizer_passes(device, request)
+            passes, rows = _rasterizer_passes(device, request)
+            reply({"rows": rows})
         elif request.what == "training":
             passes = list(_TRAINING[request.name]())
-        elif request.what == "probe":
-            there = request.name in device.capabilities
-            passes = list(probe.PROBES[request.name]) if there else []
-        else:
-            passes = []
+        elif request.what == "probe" and request.name in device.capabilities:
+            passes = list(probe.PROBES[request.name])
         missing = {owner.key(): owner for owner in passes if owner.key() not in device.pipelines}
         for owner in missing.values():
-            _announce(described(owner), request)
+            _announce(described(owner), request, reply)
             build(device, owner)
-        _announce(f"what {request.variant} runs", request)
-        ran = _run(device, request)
+        _announce(f"what {request.variant} runs", request, reply)
+        reply({"done": len(missing), "ran": _run(device, request)})
     except _Fatal as pipeline:
-        return _reply(fatal=str(pipeline))
-    except tried.Unfit as error:
-        return _reply(failed=str(error), done=len(missing))
+        reply({"fatal": str(pipeline)})
+    except _Unfit as error:
+        reply({"failed": str(error), "done": len(missing)})
     except UserError as error:
-        return _reply(refused=str(error))
-    return _reply(done=len(missing), ran=ran)
+        reply({"refused": str(error)})
 
 
 class _Fatal(Exception):
     """A pipeline that was not survived before."""
 
 
-def _announce(text: str, request: Request) -> None:
+def _announce(text: str, request: Request, reply: Reply) -> None:
     """Says what comes next, in case that it ends the process."""
     if text in request.fatal:
         raise _Fatal(text)
-    _reply(building=text)
+    reply({"building": text})
     if (made_up := os.environ.get(CRASH)) and made_up in text:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(index: str) -> None:
-    device = Device(int(index))
-    for line in sys.stdin:
-        _answer(device, Request(**json.loads(line)))
+def _rasterizer_passes(device: Device, request: Request) -> tuple[list, dict[str, str]]:
+    """Passes of a rasterizer, and its rows by option."""
+    backend = BACKENDS[request.name]
+    config = TrainConfig.of(rasterizer=request.name, **request.options)
+    options = backend.first_runnable(device, backend.options.of(config.raster, config.gradient))
+    names = backend.resolve(device, options).names
+    rows = {option: str(names[option]) for option in OPTIONS if option in names}
+    return backend.passes(device, _SH_PLANES, *_SIZE, options, adam()), rows
 
 
-if __name__ == "__main__":
-    main(sys.argv[1])
+def _run(device: Device, request: Request) -> list[str]:
+    """The variants that took part, as `option row`. Raises UserError for what the device refuses,
+    and _Unfit for numbers that are not finite."""
+    if request.what == "rasterizer":
+        return _drawn(device, rasterizer_named(request.name), request.options)
+    if request.what == "steps":
+        return _trained(device, request.options)
+    return _fitted(device, request.name) if request.what == "fit" else []
+
+
+class _Unfit(Exception):
+    """What came out is not finite."""
+
+
+def _check(what: str, arrays: Iterable[np.ndarray]) -> None:
+    if not all(np.isfinite(values).all() for values in arrays):
+        raise _Unfit(f"{what} are not finite")
+
+
+def _drawn(device: Device, rasterizer: RasterizerName, options: Mapping[str, str]) -> list[str]:
+    """An image and its gradients."""
+    gaussians, camera = trial.scene(*_TRIED)
+    given: dict[str, Any] = {**options}
+    with Renderer(device, rasterizer, **given) as renderer:
+        image, through = renderer.forward(gaussians, camera)
+        _check("images", (image, through))
+        _check("gradients", renderer.backward(np.ones_like(image)).values())
+        names = renderer.raster.rows.names
+    return [f"rasterizer {rasterizer}", *(f"{option} {row}" for option, row in names.items())]
+
+
+def _trained(device: Device, options: Mapping[str, str]) -> list[str]:
+    """Steps of a training on one photograph."""
+    gaussians, camera = trial.scene(*_TRIED)
+    config = TrainConfig.of(strategy="none", max_steps=_STEPS_TRIED, sh_degree=0, **options)
+    facts = Facts(Views([camera], _TRIED, 1.0), DeviceFacts.of(device, config))
+    photo = np.full((camera.height, camera.width, 3), 128, np.uint8)
+    photos = Photos(device, [photo], "gpu", 2 * config.run.batch_steps)
+    session = None
+    try:
+        session = Session(device, decide(config, facts), photos, lambda batch: None)
+        session.start(gaussians)
+        session.run(_STEPS_TRIED)
+        session.drain()
+        splats = session.store.gaussians()
+        _check("splats", (splats.means, splats.scales, splats.opacities, splats.sh))
+    finally:
+        if session:
+            session.destroy()
+    return [f"{option} {row}" for option, row in options.items()]
+
+
+def _fitted(device: Device, rasterizer: str) -> list[str]:
+    """Steps of an image fit."""
+    width, height = _TRIED
+    photo = np.full((height, width, 3), 128, np.uint8)
+    config = FitConfig(rasterizer=rasterizer, max_steps=_STEPS_TRIED)
+    session = FitSession(device, config, photo, config.blobs_for(width * height))
+    try:
+        session.set(Blobs.scattered(8, photo.astype(np.float32) / 255, 0))
+        for _ in range(_STEPS_TRIED):
+            session.run(1)
+        blobs, _ = session.get()
+        _check("blobs", (blobs.planes, session.image()))
+    finally:
+        session.destroy()
+    return [f"fit rasterizer {rasterizer}"]

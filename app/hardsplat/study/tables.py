@@ -1,21 +1,30 @@
-"""Tables of measurements, for files in Markdown and for terminals. A row of numbers has `settings`,
-by name, that tell it from others."""
+"""Tables and plots of measurements. Tables are Markdown that terminals show as well; plots are
+readable in grey. A row of numbers has `settings`, by name, that tell it from others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol
+
+from hardsplat.contract.footprint import PURPOSES
+from hardsplat.report import charts
+from hardsplat.report.stages import STAGES
+
+GRADIENTS = ("means", "quats", "scales", "opacities", "sh")  # whose errors are measured
+# words of several settings, which do not say of which
+_COMMON_WORDS = ("auto", "same", "none", "all")
 
 
 class Row(Protocol):
+    """stages: ms by stage. memory: bytes by purpose."""
+
     @property
     def settings(self) -> Mapping[str, Any]: ...
-
-
-GRADIENTS = ("means", "quats", "scales", "opacities", "sh")  # whose errors are measured
-R = TypeVar("R", bound=Row)
-# words of several settings, which do not say of which
-_COMMON_WORDS = ("auto", "same", "none", "all")
+    @property
+    def stages(self) -> Mapping[str, float]: ...
+    @property
+    def memory(self) -> Mapping[str, float]: ...
 
 
 def varying(rows: Sequence[Row]) -> list[str]:
@@ -27,13 +36,9 @@ def varying(rows: Sequence[Row]) -> list[str]:
     return [n for n in names if len({s.get(n) for s in found}) > 1]
 
 
-def value(row: Row, name: str) -> str:
-    found = row.settings.get(name)
-    return "-" if found is None else str(found)
-
-
 def values_of(row: Row, names: Iterable[str]) -> list[str]:
-    return [value(row, n) for n in names]
+    found = (row.settings.get(name) for name in names)
+    return ["-" if value is None else str(value) for value in found]
 
 
 def label_of(settings: Mapping[str, Any]) -> str:
@@ -51,56 +56,17 @@ def labels_of(rows: Sequence[Row], names: Iterable[str]) -> list[str]:
     return [label_of(each) or "all" for each in named]
 
 
-def telling(rows: Sequence[R], names: list[str], what: Callable) -> tuple[list[str], list[R]]:
-    """Those of `names` that `what` depends on in these rows, and a row for each of their
-    combinations."""
-
-    def first(names: list[str]) -> dict[tuple, R]:
-        out: dict[tuple, R] = {}
-        for r in rows:
-            out.setdefault(tuple(values_of(r, names)), r)
-        return out
-
-    for name in reversed(names):
-        fewer = [n for n in names if n != name]
-        firsts = first(fewer)
-        if all(what(r) == what(firsts[tuple(values_of(r, fewer))]) for r in rows):
-            names = fewer
-    return names, list(first(names).values())
-
-
-def aligned(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
-    """A table as a terminal shows it: columns of one width, numbers to the right."""
-    rows = [head, *map(list, lines)]
-    columns = list(zip(*rows))
-    widths = [max(map(len, column)) for column in columns]
-    right = [any(cell[:1].isdigit() for cell in column[1:]) for column in columns]
-    padded = (
-        [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right)] for row in rows
-    )
-    first, *others = ("  ".join(cells).rstrip() for cells in padded)
-    return [first, "  ".join("-" * width for width in widths), *others]
-
-
-def readable(text: str) -> str:
-    """Markdown of this module as a terminal shows it: tables aligned, titles without marks."""
-    out: list[str] = []
-    rows: list[list[str]] = []
-    for line in [*text.splitlines(), ""]:
-        if line.startswith("| "):
-            rows.append(line[2:-2].split(" | "))
-            continue
-        if rows:
-            out += aligned(rows[0], rows[2:])
-            rows = []
-        out.append(line.lstrip("#").lstrip() if line.startswith("#") else line)
-    return "\n".join(out[:-1])
-
-
 def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> list[str]:
-    """Lines of a table in Markdown."""
-    head = [*head]
-    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines)]
+    """Lines of a table in Markdown: columns of one width, numbers to the right."""
+    rows = [[*head], *map(list, lines)]
+    columns = list(zip(*rows))
+    widths = [max(3, *map(len, column)) for column in columns]
+    right = [any(cell[:1].isdigit() for cell in column[1:]) for column in columns]
+    cells = [
+        [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right)] for row in rows
+    ]
+    cells.insert(1, ["-" * (w - r) + ":" * r for w, r in zip(widths, right)])
+    return [f"| {' | '.join(row)} |" for row in cells]
 
 
 def section(title: str, note: str, head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
@@ -113,3 +79,41 @@ def origin(about: Mapping[str, Any]) -> str:
     """Program, commit, time and command of numbers, in a line."""
     program = f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}"
     return f"{program}, {about['date']}: `{about['command']}`"
+
+
+# -- plots
+
+Plot = Callable[[Any, Sequence[Any]], bool]  # (axes, rows): whether there is something to see
+
+
+def write_plots(
+    folder: Path, name: str, plots: Mapping[str, Plot], rows: Sequence, about: str
+) -> dict[str, Any]:
+    """Writes those of the plots that the rows have numbers for as <name>_<plot>.png, and deletes
+    earlier ones of the others; returns figures. Raises UserError when a file cannot be written."""
+    out = {}
+    for plot, draw in plots.items():
+        path = folder / f"{name}_{plot}.png"
+        axes = charts.figure(8, 5.5).subplots()
+        if rows and draw(axes, rows):
+            axes.set_title(f"{axes.get_title()}\n{about}", fontsize=10)
+            charts.save(axes.figure, path)
+            out[plot] = axes.figure
+        else:
+            path.unlink(missing_ok=True)
+    return out
+
+
+def stages(axes, rows: Sequence[Row]) -> bool:
+    parts = {s: [r.stages.get(s, 0.0) for r in rows] for s in (*STAGES, "other")}
+    labels, title = labels_of(rows, varying(rows)), "Time by stage"
+    return charts.stacked(axes, labels, parts, title, "time on the device, mean [ms]")
+
+
+def memory(axes, rows: Sequence[Row]) -> bool:
+    parts = {p: [r.memory.get(p, 0) / 2**20 for r in rows] for p in (*PURPOSES, "other")}
+    labels, title = labels_of(rows, varying(rows)), "Memory on the device by purpose"
+    return charts.stacked(axes, labels, parts, title, "memory [MiB]")
+
+
+PLOTS: dict[str, Plot] = {"stages": stages, "memory": memory}

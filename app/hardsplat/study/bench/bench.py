@@ -15,7 +15,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -39,9 +39,8 @@ from hardsplat.results.model import find_model
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.axes import OPTIONS, blending_of
 from hardsplat.study.bench.measure import Bench, Measurement
-from hardsplat.study.bench.tables import PLOTS, markdown
-from hardsplat.study.plots import write_plots
-from hardsplat.study.tables import readable
+from hardsplat.study.bench.tables import markdown
+from hardsplat.study.tables import PLOTS, write_plots
 from hardsplat.tables.reductions import REDUCTIONS
 
 LARGEST_MULTIPLE = 100  # of the model; a larger number counts splats
@@ -132,45 +131,20 @@ def _bandwidth(device: Device) -> float | None:
         return None
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What is drawn: views of a scene, from a model of each of these sizes.
-
-    - data_dir: the scene; by default the one that the model's run was trained on.
-    - data_factor: images this many times smaller; by default as trained, of another scene full
-      size.
-    - views: by position, see views_of. splats: sizes, see count_of.
-    """
-
-    model: str | Path
-    data_dir: str | Path | None = None
-    data_factor: int | None = None
-    views: Sequence[int] = ()
-    splats: Sequence[float] = (1.0,)
-
-
-@dataclass(frozen=True)
-class Timing:
-    """How a variant is measured. upstream: random or loss, see above. repeats: draws of each view
-    that are timed.
-
-    errors: gradients are compared with those of a float32 target too, in the first view, or in
-    those that error_views names: first or all.
-    """
-
-    upstream: str = "random"
-    repeats: int = 5
-    errors: bool = False
-    error_views: str = "first"
-
-
 OF_A_BENCH = ("bench.json", "bench.md", "bench_*.png")  # what a measurement leaves in its folder
 
 
 def bench(
-    subject: Subject,
-    timing: Timing,
+    model: str | Path,
     axes: Mapping[str, list],
+    data_dir: str | Path | None = None,
+    data_factor: int | None = None,
+    views: Sequence[int] = (),
+    splats: Sequence[float] = (1.0,),
+    upstream: str = "random",
+    repeats: int = 5,
+    errors: bool = False,
+    error_views: str = "first",
     rasterizer: Sequence[str] = ("hardware",),
     result_dir: str | Path | None = None,
     device: str | None = None,
@@ -179,42 +153,48 @@ def bench(
     """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and
     writes bench.json, bench.md and plots into result_dir.
 
+    - data_dir: the scene; by default the one that the model's run was trained on.
+    - data_factor: images this many times smaller; by default as trained, of another scene full
+      size.
+    - views: by position, see views_of. splats: sizes, see count_of.
+    - upstream: random or loss, see above. repeats: draws of each view that are timed.
+    - errors: gradients are compared with those of a float32 target too, in the first view, or in
+      those that error_views names: first or all.
+
     What the device cannot run or hold is left out with a line that names the reason. Raises
     UserError for bad input, or when nothing could be measured.
     """
-    if timing.repeats < 1:
-        raise UserError(f"--repeats {timing.repeats}: at least 1 draw must be timed")
+    if repeats < 1:
+        raise UserError(f"--repeats {repeats}: at least 1 draw must be timed")
     folder = Path(result_dir) if result_dir else None
     if folder:
         make_folder(folder)
-    model, config = find_model(subject.model, subject.data_dir)
-    if (data_dir := config.scene.data_dir) is None:
+    file, config = find_model(model, data_dir)
+    if (scene_dir := config.scene.data_dir) is None:
         unknown = "nothing says which scene it shows, and views are what is timed"
-        raise UserError(f"{model}: {unknown}; add --data-dir SCENE")
-    data_factor = subject.data_factor or (1 if subject.data_dir else config.scene.data_factor)
-    gaussians = load_splats(model)
-    counts = [count_of(amount, len(gaussians)) for amount in subject.splats]
-    scene = load_scene(data_dir, data_factor)
-    chosen = views_of(scene, list(subject.views))
+        raise UserError(f"{file}: {unknown}; add --data-dir SCENE")
+    data_factor = data_factor or (1 if data_dir else config.scene.data_factor)
+    gaussians = load_splats(file)
+    counts = [count_of(amount, len(gaussians)) for amount in splats]
+    scene = load_scene(scene_dir, data_factor)
+    chosen = views_of(scene, list(views))
     gpu = open_device(device)
     asked = [TrainConfig.of(rasterizer=name) for name in rasterizer]
     names = dict.fromkeys(fastest(gpu, each.raster, each.gradient) for each in asked)
-    job = Bench(
-        gpu, [scene.views[i] for i in chosen], timing.upstream, timing.repeats, _bandwidth(gpu)
-    )
-    physical, all_views = gpu.physical, timing.error_views == "all"
+    job = Bench(gpu, [scene.views[i] for i in chosen], upstream, repeats, _bandwidth(gpu))
+    physical, all_views = gpu.physical, error_views == "all"
     machine = {"driver": physical.driver, "kind": physical.kind, "host": platform.platform()}
-    shown = {"folder": str(data_dir), "data_factor": data_factor, "views": chosen}
+    shown = {"folder": str(scene_dir), "data_factor": data_factor, "views": chosen}
     about = {
         **provenance(),
         "device": {"name": gpu.name, **machine},
         "copy_bytes_per_second": job.bandwidth,
-        "model": {"file": str(model), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
+        "model": {"file": str(file), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
         "scene": {**shown, "width": job.width, "height": job.height},
-        "upstream": timing.upstream,
+        "upstream": upstream,
         "axes": [name for name, several in axes.items() if len(several) > 1],
-        "repeats": timing.repeats,
-        "error_views": chosen[: None if all_views else 1] if timing.errors else [],
+        "repeats": repeats,
+        "error_views": chosen[: None if all_views else 1] if errors else [],
     }
     axes = {**{name: [value] for name, value in blending_of(axes).items()}, **axes}
     combinations = [
@@ -235,9 +215,9 @@ def bench(
         lost = False
         try:
             results.append(result := job.measure(name, options))
-            if timing.errors:
+            if errors:
                 what = f"gradient error of {what}"
-                result.errors, result.cosines = job.errors(name, options, all_views)
+                result.errors = job.errors(name, options, all_views)
         except UserError as error:  # the device cannot
             skipped.append(f"{what}: {error}")
             tqdm.write(f"skipped {what}: {error}", file=sys.stderr)
@@ -250,7 +230,7 @@ def bench(
     if not results:
         why = f"measured none of the variants asked for; the last: {skipped[-1]}"
         raise UserError(f"{gpu.name} {why}")
-    print(readable(text := markdown(results, about, skipped)))
+    print(text := markdown(results, about, skipped))
     if folder:
         with written(path := folder / "bench.md"):
             path.write_text(text + "\n")

@@ -1,10 +1,10 @@
-"""Measurements of a variant: GPU milliseconds by stage, fragments, memory, sort, gradient error."""
+"""Measurements of a variant: GPU milliseconds by stage, fragments, memory, gradient error."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,23 @@ from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.views import View
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.frame import camera_data, frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import adam, moments_of, plane_groups, resolve_moments
+from hardsplat.raster.renderer import Renderer
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import adam_settings
 from hardsplat.step.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss, term_sums_bytes
 from hardsplat.step.photos import pack
-from hardsplat.study.bench.errors import BACKGROUND, NEAR, GradientErrors
-from hardsplat.study.bench.tiles import ViewPairs, sort_memory
+from hardsplat.study.tables import GRADIENTS
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 
+BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 # pass whose fragments are counted -> its stage
 DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "lists"}
 # Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a
@@ -57,8 +58,7 @@ class Measurement:
     - visible: splats, mean over views. fragments: invocations of each draw, mean over views.
     - rates: 1e9 fragments/s of each draw. memory: bytes by purpose (footprint.PURPOSES).
     - floors: least milliseconds by stage, see floor_bytes; empty without a known copy bandwidth.
-    - sort: see app/hardsplat/study/bench/tiles.py.
-    - errors, cosines: relative L2 and cosine of each gradient against the float32 reference.
+    - errors: relative L2 of each gradient, see Bench.errors.
     """
 
     options: dict
@@ -72,9 +72,7 @@ class Measurement:
     rates: dict[str, float]
     floors: dict[str, float]
     memory: dict[str, int]
-    sort: dict
     errors: dict[str, float] = field(default_factory=dict)
-    cosines: dict[str, float] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -103,10 +101,9 @@ class Bench:
         self.height = max(v.camera.height for v in self.views)
 
     def use(self, gaussians: Gaussians) -> None:
-        """The model of what is measured from here on. errors: of its gradients."""
+        """The model of what is measured from here on."""
         self.gaussians = gaussians
-        self._pairs: list[ViewPairs] = []  # the same for every variant
-        self.errors = GradientErrors(self.device, self.views, gaussians)
+        self._reference: tuple | None = None  # (what it is of, gradients)
 
     def measure(self, rasterizer: str, options: dict) -> Measurement:
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot
@@ -168,7 +165,6 @@ class Bench:
             rates=rates,
             floors=floors,
             memory=memory,
-            sort=sort_memory(self._pairs, memory["sort"]),
         )
 
     def _surroundings(self, own: Owned, parameters: Parameters) -> dict[str, Buffer | Image]:
@@ -217,7 +213,7 @@ class Bench:
         rng = np.random.default_rng(0)
         frame = frame_data(self.gaussians.sh_degree, BACKGROUND, NEAR)
         frame["bias1"] = frame["bias2"] = 1.0
-        stages, fragments, visible, pairs = dict.fromkeys(STAGES, 0.0), [], [], []
+        stages, fragments, visible = dict.fromkeys(STAGES, 0.0), [], []
         for view, photo in zip(self.views, self.photos):
             resources["camera"].upload(camera_data(view.camera))
             resources["frame"].upload(frame)
@@ -240,13 +236,6 @@ class Bench:
             counted.run_once()
             fragments.append(counted.fragments())
             visible.append(int(parameters.counts["visible"]))
-            if not self._pairs:
-                n, size = len(self.gaussians), (view.camera.width, view.camera.height)
-                splats = resources["splats2d"].download(contract.dtype("Splat2D"), n)
-                colors = resources["colors2d"].download(np.float32, 4 * n).reshape(-1, 4)
-                seen = resources["seen"].download(np.uint32, n) != 0
-                pairs.append(ViewPairs.of(splats[seen], colors[seen, 3], *size))
-        self._pairs = self._pairs or pairs
         means = {n: float(np.mean([f[n] for f in fragments])) for n in fragments[0]}
         return stages, means, float(np.mean(visible))
 
@@ -258,6 +247,45 @@ class Bench:
             took = time.perf_counter() - started
             spent += took
             frames = max(1, min(_MOST_FRAMES, int(frames * _WARM_BATCH / took)))
+
+    def errors(self, rasterizer: str, options: dict, all_views: bool = False) -> dict[str, float]:
+        """Relative L2 of each gradient against that of a float32 target and state with the same
+        other options, over all numbers of all splats, of the first view or of all views together.
+        Splats that are not visible have zeros in both.
+
+        Gradients are those of the Python API, with respect to linear scales and opacities in 0..1,
+        for uniform random upstream gradients in 0..1. They do not depend on how moments are stored.
+        """
+        options = {name: value for name, value in options.items() if name != "moments"}
+        squares = {name: np.zeros(2) for name in GRADIENTS}  # of the difference, of the reference
+        for i in range(len(self.views) if all_views else 1):
+            exact = self._exact(rasterizer, options, i)
+            found = self._gradients(rasterizer, options, i)
+            for name, sums in squares.items():
+                both = found[name] - exact[name], exact[name]
+                sums += [np.square(values, dtype=np.float64).sum() for values in both]
+        return {
+            name: float(np.sqrt(off / all)) if all else 0.0 for name, (off, all) in squares.items()
+        }
+
+    def _gradients(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
+        camera = self.views[view].camera
+        with Renderer(self.device, rasterizer_named(rasterizer), **options) as renderer:
+            renderer.forward(self.gaussians, camera, background=BACKGROUND, near=NEAR)
+            rng, shape = np.random.default_rng(view), (camera.height, camera.width, 3)
+            return renderer.backward(rng.random(shape, np.float32))
+
+    def _exact(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
+        """The reference, kept until another one is asked for."""
+        exact: dict = dict(format="float32", state_format="same", tile_backward="atomic")
+        exact |= dict(gradient="analytic", least_transmittance=1e-4)
+        known = {f.name for f in fields(BACKENDS[rasterizer].options)}
+        options = options | {name: value for name, value in exact.items() if name in known}
+        key = (rasterizer, tuple(sorted(options.items())), view)
+        if self._reference is None or self._reference[0] != key:
+            self._reference = None  # its memory, before more is taken
+            self._reference = (key, self._gradients(rasterizer, options, view))
+        return self._reference[1]
 
 
 def floor_bytes(

@@ -12,7 +12,6 @@ import sys
 import time
 import traceback
 from contextlib import closing
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -20,15 +19,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.version import __version__
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats import checkpoint
-from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.sinks import resolve_moments
-from hardsplat.settings.presets import SAVED_NAME, config_from_file
-from hardsplat.settings.raster import NO_SETTINGS
-from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.bench import commit
-from hardsplat.study.bench.errors import GradientErrors
 from hardsplat.study.sweep import runs
 from hardsplat.study.workers import as_child
 from hardsplat.train import run_training
@@ -56,7 +50,6 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
             record["metrics"] = run_training(
                 config.changed(resume=checkpoint.newest(folder) is not None)
             )
-            record["gradients"] = _gradients(folder, config, record["metrics"])
             record["status"] = "done"
             # several times the size of the splats, and the run is at its end
             shutil.rmtree(folder / "ckpts", ignore_errors=True)
@@ -85,27 +78,6 @@ def _lacking(config: TrainConfig) -> str | None:
         except UserError as error:
             return str(error)
     return None
-
-
-def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
-    """Gradient error of the trained splats on the first held-out view, with the run's variants."""
-    c = config.scene
-    scene = load_scene(scene_folder(c.data_dir), **c.reading)
-    view = scene.views[(scene.test or scene.train)[0]]
-    rasterizer = config_from_file(folder / SAVED_NAME).raster.rasterizer
-    options = asdict(BACKENDS[rasterizer].options.of(config.raster, config.gradient))
-    options |= {n: v for n, v in metrics["variants"].items() if n in options}
-    # gradients are the analytic ones, however it was trained, and the lens is the view's
-    for name in NO_SETTINGS:
-        options.pop(name, None)
-    options["gradient"] = "analytic"
-    try:
-        with closing(open_device(config.run.device)) as device:
-            of_view = GradientErrors(device, [view], load_splats(folder / "splats.ply"))
-            errors, cosines = of_view(rasterizer, options)
-    except UserError as error:  # the reference needs what not every device has
-        return {"view": view.name, "error": str(error)}
-    return {"view": view.name, "errors": errors, "cosines": cosines}
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from hardsplat.report import charts
 from hardsplat.report.page import pictures, plot
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.results.pictures import MOST_VIEWS, comparison, some_of
-from hardsplat.study.plots import SHARED, Plot
 from hardsplat.study.sweep import tables
 from hardsplat.study.sweep.tables import Point, by_scene, done, points
+from hardsplat.study.tables import PLOTS as SHARED
+from hardsplat.study.tables import Plot
 
 MOST_RENDERS = 48  # of all views together, so that they stay large enough to see something
 LOUDER = 4  # times the difference

@@ -7,6 +7,7 @@ A plan is a TOML file of scenes and presets, each of which is trained on each sc
     [scenes.lego]               # its folder, and settings on it alone
     data_dir = "data/lego"
     background = "white"
+    every = 3                   # every third of its training photographs alone
 
     [presets.fast]              # settings by name, over those of the scene
     config = "fast"             # a preset of configs/ or a TOML file, below all other settings
@@ -25,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.version import __version__
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.settings.option import checked, kind, nearest
 from hardsplat.settings.presets import load_config, parsed
 from hardsplat.settings.train import FIELDS, NAMES, TrainConfig, looked_at
@@ -71,9 +74,12 @@ def read_plan(path: Path, arm: Arm) -> list[Arm]:
     found = parsed(path)
     scenes, presets = (_tables(path, found.pop(kind, {}), kind) for kind in ("scenes", "presets"))
     shared, arms = _values(f"{path}: ", found), []
+    every = {n: own.pop("every", 1) for n, own in scenes.items()}
     settings = {n: _values(f"{path}: scenes.{n}.", own, True) for n, own in scenes.items()}
     if nowhere := next((name for name, own in settings.items() if "data_dir" not in own), None):
         raise UserError(f"{path}: scenes.{nowhere}: data_dir, its folder, is missing")
+    for name, own in settings.items():
+        own |= _thinned(f"{path}: scenes.{name}", own, every[name])
     for preset, own in presets.items():
         config, chosen = own.pop("config", None), own.pop("scenes", list(scenes))
         values = _values(f"{path}: presets.{preset}.", own)
@@ -89,6 +95,17 @@ def read_plan(path: Path, arm: Arm) -> list[Arm]:
             names = {"scene": scene, "preset": preset}
             arms.append(Arm(arm.preset or config, common, axes, names))
     return arms
+
+
+def _thinned(where: str, own: Mapping[str, Any], every: Any) -> dict[str, Any]:
+    """The settings by which one of `every` training photographs of a scene is left."""
+    if every == 1:
+        return {}
+    if type(every) is not int or every < 1 or "exclude" in own:
+        raise UserError(f"{where}: every is a whole number, and does not go with exclude")
+    scene = load_scene(own["data_dir"], **TrainConfig.of(**own).scene.reading)
+    names = [scene.views[i].name for i in scene.train]
+    return {"exclude": tuple(name for i, name in enumerate(names) if i % every)}
 
 
 def _tables(path: Path, found: Any, kind: str) -> dict[str, dict[str, Any]]:
@@ -146,18 +163,14 @@ def plan(arms: Sequence[Arm]) -> list[SweepJob]:
 def as_json(config: TrainConfig) -> dict[str, Any]:
     """All settings that matter, as JSON has them."""
     values = {name: value for name, value in config.flat().items() if name not in NOT_ITS_OWN}
-    return {n: str(v) if isinstance(v, Path) else listed(v) for n, v in values.items()}
-
-
-def listed(value):
-    """A setting's value as JSON gives it back."""
-    return list(value) if isinstance(value, tuple) else value
+    as_lists = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
+    return {n: str(v) if isinstance(v, Path) else v for n, v in as_lists.items()}
 
 
 def identity(settings: Mapping[str, Any]) -> str:
-    """A hash of the settings that are not defaults: a new setting leaves that of earlier runs."""
-    named = {n: value for n, value in settings.items() if value != listed(FIELDS[n].default)}
-    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:10]
+    """A hash of all settings and of the version."""
+    all = json.dumps([__version__, settings], sort_keys=True)
+    return hashlib.sha256(all.encode()).hexdigest()[:10]
 
 
 def _name(varied: Mapping[str, Any], key: str) -> str:

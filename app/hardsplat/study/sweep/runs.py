@@ -1,19 +1,15 @@
 """Runs of a sweep: run.json, the record of one in a stable schema, and processes that make them.
 
-- schema: 1. id, name: of the settings that are not defaults, see plan.py.
+- schema: 2. id, name: see plan.py.
 - status: running, done, failed (error: why), skipped (error: what the device lacks), interrupted.
 - varied: settings, and names of a plan, that tell the run from the others of its sweep.
 - settings: all settings that matter, resolved, defaults too.
 - hardsplat, commit, started: version, checkout, ISO date.
 - seconds: wall-clock seconds of the whole run. metrics: metrics.json of the run, or null.
-- gradients: view, errors and cosines of the result's gradients against a float32 target, see
-  app/hardsplat/study/bench/errors.py; or null, or an `error`.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
 import shutil
 import signal
 from collections.abc import Generator, Sequence
@@ -23,18 +19,17 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import json_of, written
 from hardsplat.base.version import __version__
 from hardsplat.results.folder import write_json
-from hardsplat.settings.train import FIELDS
-from hardsplat.study.sweep.plan import SweepJob, listed
+from hardsplat.study.sweep.plan import SweepJob
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
 
-NAME, SCHEMA = "run.json", 1
+NAME, SCHEMA = "run.json", 2
 Todo = Sequence[tuple[Path, SweepJob]]  # runs with their folders
 
 
 def new(job: SweepJob) -> dict:
     about = dict(schema=SCHEMA, id=job.id, name=job.name, status="running", error=None)
     made = dict(varied=job.varied, settings=job.settings, hardsplat=__version__)
-    later = dict.fromkeys(("commit", "started", "seconds", "metrics", "gradients"))
+    later = dict.fromkeys(("commit", "started", "seconds", "metrics"))
     return about | made | later
 
 
@@ -56,35 +51,9 @@ def read(folder: Path) -> dict | None:
         return None
 
 
-def find(runs: Path, job: SweepJob) -> tuple[Path, dict | None]:
-    """The folder of a job below `runs`, of any sweep, and its record; where there is none, the
-    folder that it gets, and None.
-
-    A run counts as this job's where all its settings and the version of hardsplat are the same.
-    Others keep their folders.
-    """
-    name = re.compile(f".*-{job.id}(-[0-9]+)?")
-    folders = [f for f in sorted(runs.glob(f"*-{job.id}*")) if name.fullmatch(f.name)]
-    broken = None
-    for folder in folders:
-        record = read(folder)
-        if record is None:
-            broken = broken or folder
-        elif not difference(record, job):
-            return folder, record
-    names = itertools.chain([job.name], (f"{job.name}-{n}" for n in itertools.count(2)))
-    return broken or next(runs / name for name in names if runs / name not in folders), None
-
-
-def difference(record: dict, job: SweepJob) -> str:
-    """The settings in which a record differs from the job, in words; a setting that is new in the
-    program counts as its default."""
-    if record["hardsplat"] not in (None, __version__):
-        return f"of hardsplat {record['hardsplat']}"
-    before, now = record["settings"], job.settings
-    defaults = {n: listed(f.default) for n, f in FIELDS.items()}
-    found = {n: [s.get(n, defaults.get(n)) for s in (before, now)] for n in {**before, **now}}
-    return ", ".join(f"{n} {old}, now {new}" for n, (old, new) in found.items() if old != new)
+def find(runs: Path, job: SweepJob) -> Path:
+    """The folder of a job below `runs`, whichever sweep made it, or the one that it gets."""
+    return next(runs.glob(f"*-{job.id}"), runs / job.name)
 
 
 def make(
@@ -109,7 +78,7 @@ def _run(folder: Path, job: SweepJob, show: bool) -> dict:
     begins again.
     """
     before = read(folder)
-    if before is None or before["status"] != "interrupted" or difference(before, job):
+    if before is None or before["status"] != "interrupted":
         shutil.rmtree(folder, ignore_errors=True)
     with written(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -20,18 +20,11 @@ from hardsplat.report.page import write_page
 from hardsplat.results.folder import make_folder
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.bench.bench import provenance
-from hardsplat.study.plots import write_plots
 from hardsplat.study.sweep import runs
 from hardsplat.study.sweep.page import PLOTS, page_values
 from hardsplat.study.sweep.plan import Arm, SweepJob, plan
 from hardsplat.study.sweep.tables import by_scene, devices, markdown, outcome, points, write_csv
-
-TITLES = {
-    "quality_time": "Quality against time",
-    "stages": "Time by stage",
-    "gradient_error": "Gradient error",
-    "memory": "Memory",
-}
+from hardsplat.study.tables import write_plots
 
 
 def sweep(
@@ -52,21 +45,19 @@ def sweep(
     make_folder(result_dir)
     make_folder(below := (result_dir / "runs").resolve())  # workers may be elsewhere
     _check_scenes(jobs)
-    found = {job.id: runs.find(below, job) for job in jobs}
-    for job in jobs:
-        for other in below.glob(f"*-{job.id}*"):
-            if (record := runs.read(other)) and (why := runs.difference(record, job)):
-                stays = f"{other} stays as it is: a run with other settings ({why})"
-                print(f"note: {stays}", flush=True)
-    records = {id: r for id, (_, r) in found.items() if r and r["status"] == "done"}
-    todo = [(found[job.id][0], job) for job in jobs if job.id not in records]
+    folders = {job.id: runs.find(below, job) for job in jobs}
+    before = {id: runs.read(folder) for id, folder in folders.items()}
+    records = {id: r for id, r in before.items() if r and r["status"] == "done"}
+    todo = [(folders[job.id], job) for job in jobs if job.id not in records]
     counts = f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do"
     print(f"{counts}; results in {result_dir}", flush=True)
 
     def results() -> list[dict]:
         there = [job for job in jobs if job.id in records]
-        named = ({"varied": job.varied, "folder": found[job.id][0].name} for job in there)
-        return [records[job.id] | names for job, names in zip(there, named)]
+        return [
+            records[job.id] | {"varied": job.varied, "folder": folders[job.id].name}
+            for job in there
+        ]
 
     about = provenance("minutes")
     try:
@@ -77,10 +68,9 @@ def sweep(
                 print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
                 _write_tables(result_dir, results(), about)
     except KeyboardInterrupt:
-        for job in jobs:  # what was saved on the way out
-            record = runs.find(below, job)[1]
-            if job.id not in records and record:
-                records[job.id] = record
+        for folder, job in todo:  # what was saved on the way out
+            if job.id not in records and (saved := runs.read(folder)):
+                records[job.id] = saved
         if records:
             _write_all(result_dir, results(), about)
         tables = f"tables of what is are in {result_dir}"
@@ -150,5 +140,5 @@ def _write_all(folder: Path, records: list[dict], about: dict) -> None:
         name, where = (f"sweep_{scene}", f"{scene}, ") if len(scenes) > 1 else ("sweep", "")
         machine = where + "; ".join(devices(own))
         for plot, figure in write_plots(folder, name, PLOTS, points(own), machine).items():
-            figures[TITLES[plot] + f": {scene}" * (len(scenes) > 1)] = figure
+            figures[f"{plot} of {scene}"] = figure
     write_page(folder / "report.html", "sweep.html", **page_values(folder, records, figures, about))

@@ -13,7 +13,7 @@ import numpy as np
 
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.results.metrics import last_evaluation
-from hardsplat.study.tables import GRADIENTS, aligned, label_of, origin, section, values_of
+from hardsplat.study.tables import label_of, origin, section, table, values_of
 
 
 @dataclass(frozen=True)
@@ -60,25 +60,14 @@ class Point:
         """Bytes by purpose."""
         return self.means("bytes")
 
-    @property
-    def errors(self) -> dict[str, float]:
-        """Relative L2 by gradient."""
-        return self.means("errors")
-
 
 def numbers_of(record: dict) -> dict[str, Any]:
     """Numbers of a done run, None where it has none, in the order of the CSV. below: dB by which
     its end is below the best of its measurements."""
-    m, gradients = record["metrics"], record["gradients"] or {}
+    m = record["metrics"]
     last = last_evaluation(m) or {}
     best = max(e["psnr"] for e in m["evaluations"]) - last["psnr"] if last else None
     stages, seconds = by_stage(m["stage_ms"]), m["seconds"]
-    of_gradients = {
-        f"{kind} {g}": v
-        for kind in ("errors", "cosines")
-        for g, v in gradients.get(kind, {}).items()
-    }
-    of_gradients |= {f"1 - cos {g}": 1 - v for g, v in gradients.get("cosines", {}).items()}
     return {
         **{name: last.get(name) for name in ("psnr", "ssim", "fitted_psnr")},
         "below": best,
@@ -90,7 +79,6 @@ def numbers_of(record: dict) -> dict[str, Any]:
         "memory": sum(m["memory_bytes"].values()) / 2**20,
         **{f"ms {s}": stages.get(s) for s in (*STAGES, "other")},
         **{f"bytes {purpose}": n for purpose, n in m["memory_bytes"].items()},
-        **of_gradients,
         "device": m["device"]["name"],
         "driver": m["device"]["driver"],
     }
@@ -149,9 +137,8 @@ def chosen(records: list[dict]) -> list[str]:
     """Variants in which runs differ without an axis of the sweep: `auto` took another row."""
     variants = [r["metrics"]["variants"] for r in done(records)]
     names = dict.fromkeys(n for v in variants for n in v if n not in axes_of(records))
-    follows = all(v.get("state_format") == v.get("format") for v in variants)
     several = [n for n in names if len({v[n] for v in variants if n in v}) > 1]
-    return [n for n in several if not (n == "state_format" and follows)]
+    return [n for n in several if n != "state_format"]  # which follows the format
 
 
 def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
@@ -225,7 +212,7 @@ def markdown(records: list[dict], about: dict) -> str:
         note = f"{measured}; ± is the standard deviation over seeds."
         out += section("Results", note, *result_table(records))
         out += section("By scene", "PSNR [dB], means over seeds.", *scene_table(records))
-        out += _stages(found) + _errors(found) + _decisions(found)
+        out += _decisions(found)
     if lines := _not_done(records):
         out += ["", "## Not done", "", *(f"- {line}" for line in lines)]
     return "\n".join(out)
@@ -238,28 +225,10 @@ def _not_done(records: list[dict]) -> list[str]:
 def outcome(records: list[dict]) -> str:
     """What a terminal shows of the end of a sweep: tables, and what is not done."""
     tables = [result_table(records), scene_table(records)] if points(records) else []
-    parts = ["\n".join(aligned(*table)) for table in tables if table[1]]
+    parts = ["\n".join(table(head, lines)) for head, lines in tables if lines]
     if lines := _not_done(records):
         parts.append("\n".join(["not done:", *lines]))
     return "\n\n".join(parts)
-
-
-def _stages(found: Sequence[Point]) -> list[str]:
-    stages = [s for s in (*STAGES, "other") if any(p.stages.get(s) for p in found)]
-    lines = ([p.label, *(p.text(f"ms {s}", ".3g") for s in stages)] for p in found if stages)
-    note = "Milliseconds of a step on the device, means over the later half of the timed steps."
-    return section("Time by stage", note, ["run", *stages], lines)
-
-
-def _errors(found: Sequence[Point]) -> list[str]:
-    columns = [f"{kind} {g}" for kind in ("errors", "1 - cos") for g in GRADIENTS]
-    lines = ([p.label, *(p.text(name, ".1e") for name in columns)] for p in found if p.errors)
-    note = (
-        "Gradients of the trained splats on the first held-out view against those of a "
-        "float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
-    )
-    head = ["run", *(name.replace("errors", "L2") for name in columns)]
-    return section("Gradient error", note, head, lines)
 
 
 def _decisions(found: Sequence[Point]) -> list[str]:
