@@ -8,7 +8,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.tables import quantities
 from hardsplat.tables.loss_terms import LOSS_TERMS, LossTerm
-from hardsplat.tables.quantity import Quantity, Rate
+from hardsplat.tables.quantities import Quantity, Rate
 from hardsplat.train import run_training as train
 from tests.helpers.training import densified, open_session, same_state, settings
 

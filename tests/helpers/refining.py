@@ -11,7 +11,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.projection import Perspective
+from hardsplat.raster.core.projection import Perspective, allocate_drawn
 from hardsplat.raster.core.sinks import adam, plane_groups
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import adam_settings, rate_plans
@@ -63,7 +63,7 @@ class Refining:
             self.own[name] = Buffer(device, n * contract.itemsize(name), name)
         self.terms = loss_terms(TrainConfig().flat(), EXTENT, sh_degree=degree, capacity=capacity)
         self.own["term_sums"] = Buffer(device, term_sums_bytes(self.terms), "term_sums")
-        self.own |= Perspective(planes, adam(moments)).allocate(device, capacity)
+        self.own |= allocate_drawn(device, Perspective(planes, adam(moments)).nbytes(capacity))
         self.scratch = allocate_refine(device, capacity)
         self.resources = {**self.parameters.all, **self.own, **self.scratch}
         self.recorders: dict[str, Recorder] = {}

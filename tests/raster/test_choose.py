@@ -11,9 +11,7 @@ import pytest
 from hardsplat.cli import main
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import choose as module
-from hardsplat.raster.core import trial
-from hardsplat.raster.core.choose import BUDGET, choose, greedy, lines, remembered
-from hardsplat.raster.core.trial import scene as trial_scene
+from hardsplat.raster.core.choose import BUDGET, Search, lines, remembered, trial_scene
 from hardsplat.raster.hardware.rows import HardwareOptions
 
 SOURCES = set()
@@ -54,7 +52,7 @@ def timed(seconds=0.0, **times):
     `small`."""
     names = {"small": "quad 1x1", "triangle_small": "triangle 1x1"}
     clock = Clock({names.get(name, f"{name} 2x2"): ms for name, ms in times.items()}, seconds)
-    return greedy(clock, HardwareOptions(), first, KNOBS)
+    return Search("hardware", HardwareOptions(), first, KNOBS, None, None).greedy(clock)
 
 
 def test_the_fastest_is_chosen_knob_by_knob():
@@ -106,7 +104,7 @@ def ask(cache, monkeypatch):
         options = HardwareOptions(**options)
         free = {knob: names for knob, names in knobs.items() if getattr(options, knob) == "auto"}
         sources = lambda options: SOURCES
-        found = choose(device, "hardware", options, first, free, None, sources)
+        found = Search("hardware", options, first, free, None, sources).choose(device)
         return found, bool(clock.asked)
 
     return ask
@@ -165,7 +163,7 @@ def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatc
     assert ask(TRIANGLE)[1]
     monkeypatch.setitem(FIRST, "block", "1x1")
     assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
-    monkeypatch.setattr(trial, "scene", lambda width, height: trial_scene(width, height + 1))
+    monkeypatch.setattr(module, "trial_scene", lambda width, height: trial_scene(width, height + 1))
     assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
 
 

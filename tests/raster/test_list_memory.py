@@ -8,8 +8,8 @@ import pytest
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.usage import MemoryBudget
-from hardsplat.raster.core import pairs as pair_lists
-from hardsplat.raster.core.pairs import HEADROOM, SPARE
+from hardsplat.raster.core import rasterizer as pair_lists
+from hardsplat.raster.core.rasterizer import HEADROOM, SPARE
 from hardsplat.raster.renderer import Renderer
 from hardsplat.raster.tiled import rasterizer
 from hardsplat.step.runner import AHEAD, WINDOW, BatchResult, PairDemand

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.raster.hardware import backward
+from hardsplat.raster.hardware import draws
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.tables.formats import FORMATS
 from tests.helpers.drawing import PARAMETERS, compare, splats_of
@@ -88,7 +88,7 @@ def test_fragments_may_come_in_any_order(device, arrival):
 def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch, caplog):
     scene = random_scene(3, 300, *SIZE, 0, overlap=60)
     gaussians, camera = splats_of(scene)
-    monkeypatch.setattr(backward, "FIRST_PER_BLOCK", 1)
+    monkeypatch.setattr(draws, "FIRST_PER_BLOCK", 1)
     asked = lambda renderer: int(renderer.parameters.counts["pairs_wanted"])
     for blending in ("fixed", "lists"):
         with Renderer(device, **FROM_LISTS, blending=blending) as renderer:

@@ -1,11 +1,15 @@
 """Scratch of a step that lies in one memory."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardsplat.contract.footprint import bytes_per_splat, most_splats
 from hardsplat.gpu.commands.recorder import Barriers
-from hardsplat.gpu.memory.overlaid import overlaps, placed
+from hardsplat.gpu.memory.resources import overlaps, placed
+from hardsplat.raster.backends import training_needs
 from hardsplat.raster.tiled import rasterizer
 from tests.helpers.training import open_session, settings
 
@@ -55,6 +59,25 @@ def test_no_pass_reads_what_another_has_overwritten(device, scene, monkeypatch, 
     assert "checkpoints" in overlaps(resources) and len(lost) > 3 and found == []
     many = {name: 10_000 * resources[name].nbytes for name in overlaps(resources)}
     assert placed(many, rasterizer.LIVES)[1] < 0.7 * sum(many.values())
+
+
+def test_as_much_memory_is_taken_as_is_said(device, scene, monkeypatch):
+    """By room for more splats, with as many pairs as are reckoned with and half the checkpoints,
+    which is how a training begins."""
+    monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", 1)
+    monkeypatch.setattr(rasterizer, "is_local", lambda row, lanes: False)
+    each = training_needs("tiled", 3, "float32", 0, ("score_stats",))
+    each["checkpoints"] = replace(each["checkpoints"], total=each["checkpoints"].total / 2)
+    session = open_session(device, settings(scene, **OWN))
+    taken = []
+    for room in (20_000, 60_000):
+        session._redraw(room)
+        taken.append(device.usage.on_device)
+    said = 40_000 * bytes_per_splat(each)
+    assert taken[1] - taken[0] == pytest.approx(said, rel=0.01)
+    apart = sum(need.total for need in each.values())
+    assert most_splats(each, 2**30, 2**40, 2**40) > most_splats(each, 2**30, 2**25, 2**40)
+    assert most_splats(each, 2**30, 2**26, 2**40) == int(0.9 * 2**30 / apart)
 
 
 def test_a_training_is_the_same_without(device, scene, monkeypatch, in_order):

@@ -12,7 +12,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.model.gaussians import SH_C0
-from hardsplat.raster.core.pairs import pairs_wanted
+from hardsplat.raster.core.rasterizer import pairs_wanted
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.raster.tiled import rasterizer
 from hardsplat.tables.reductions import ATOMICS

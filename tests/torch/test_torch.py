@@ -17,7 +17,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.backends import BACKENDS
-from hardsplat.raster.core import pairs as pair_lists
+from hardsplat.raster.core import rasterizer as pair_lists
 from hardsplat.raster.tiled import rasterizer as tiled
 from tests.helpers import needs
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
@@ -26,7 +26,7 @@ torch = needs.module("torch", needs.EVERYTHING)
 
 from hardsplat.torch import configure, engines, links, rasterization, shared  # noqa: E402
 from hardsplat.torch.cameras import NUMBERS, CameraTensors, rows_of  # noqa: E402
-from hardsplat.torch.engine import Engine  # noqa: E402
+from hardsplat.torch.engines import Engine  # noqa: E402
 from hardsplat.torch.links import Lent, Shared  # noqa: E402
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")

@@ -6,6 +6,7 @@ import pytest
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import averages
 from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import schedule
 from tests.helpers.training import open_session, same_state, settings, strategy_of
@@ -85,7 +86,7 @@ def test_without_memory_for_averages_a_run_ends_as_its_last_step_leaves_it(
     def refuse(parameters, n):
         raise OutOfMemory("12 MB do not fit")
 
-    monkeypatch.setattr("hardsplat.train.session.store.begin_averages", refuse)
+    monkeypatch.setattr(Parameters, "begin_averages", refuse)
     if resumed:
         session.restore(state)
     sampled(session)

@@ -14,7 +14,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.loss import loss_passes, tiles
 from hardsplat.tables import quantities
-from hardsplat.tables.quantity import Quantity, Rate
+from hardsplat.tables.quantities import Quantity, Rate
 from hardsplat.train import features
 from hardsplat.train.features.exposure import seen_parts
 from hardsplat.train.features.feature import Feature, StepParts, one_group

@@ -9,8 +9,8 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.raster.backends import BACKENDS, fastest
-from hardsplat.raster.core.trial import Trial
-from hardsplat.raster.hardware import backward
+from hardsplat.raster.core.choose import Trial
+from hardsplat.raster.hardware import draws
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.runner import StepRunner
@@ -146,7 +146,7 @@ def test_real_steps_are_timed(on_device, scene, tmp_path, monkeypatch):
 
 def test_a_rasterizer_makes_no_lists_for_what_another_needed(device, scene, monkeypatch):
     """Of large splats fragments are many times the pairs of tile and splat."""
-    monkeypatch.setattr(backward, "FIRST_PER_BLOCK", 1)
+    monkeypatch.setattr(draws, "FIRST_PER_BLOCK", 1)
     monkeypatch.setattr(tiled, "FEWEST_PAIRS", 64)
     of = lambda name: settings(scene, rasterizer=name, strategy="none")
     first = open_session(device, of("tiled")).raster.pair_capacity

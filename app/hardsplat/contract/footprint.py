@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hardsplat import contract
 from hardsplat.tables import quantities
@@ -65,11 +66,13 @@ _MARKS = ("flags", "flag_sums", "holes")
 @dataclass(frozen=True)
 class Need:
     """Bytes that one splat takes under a name. largest: in its largest allocation. addressed:
-    shaders reach that by address, not by a descriptor."""
+    shaders reach that by address, not by a descriptor. lives: of scratch that lies in one memory,
+    the first and the last of the parts of a step in which it has something to keep."""
 
     total: float
     largest: float
     addressed: bool = False
+    lives: tuple[int, int] | None = None
 
 
 def needs(
@@ -121,7 +124,7 @@ def packed(each: Mapping[str, Need], shown: float, out_of_core: bool) -> dict[st
     out = {}
     for name, need in each.items():
         largest = need.largest if name in kept | far else shown * need.largest
-        out[name] = Need((shown + (name in kept)) * need.total, largest, need.addressed)
+        out[name] = replace(need, total=(shown + (name in kept)) * need.total, largest=largest)
     return out
 
 
@@ -132,7 +135,16 @@ def host_bytes(each: Mapping[str, Need]) -> float:
 
 
 def bytes_per_splat(each: Mapping[str, Need]) -> float:
-    return sum(need.total for need in each.values())
+    """Bytes that a splat takes, of scratch in one memory as many as live at once at most."""
+    return _scratch_bytes(each) + sum(need.total for need in each.values() if not need.lives)
+
+
+def _scratch_bytes(each: Mapping[str, Need]) -> float:
+    alive: defaultdict[int, float] = defaultdict(float)
+    for need in each.values():
+        for part in range(need.lives[0], need.lives[1] + 1) if need.lives else ():
+            alive[part] += need.total
+    return max(alive.values(), default=0.0)
 
 
 def most_splats(
@@ -152,7 +164,11 @@ def most_splats(
         for need in each.values()
         if need.largest
     )
-    return max(0, int(min(by_allocation, (0.9 * memory_bytes - used) / bytes_per_splat(each))))
+    free, scratch = 0.9 * memory_bytes - used, _scratch_bytes(each)
+    one_memory = min(max_buffer, max_allocation) / scratch if scratch else math.inf
+    by_memory = min(one_memory, free / bytes_per_splat(each))
+    apart = free / sum(need.total for need in each.values())  # where one memory is too large
+    return max(0, int(min(by_allocation, max(by_memory, apart))))
 
 
 def scratch(names: Iterable[str]) -> set[str]:

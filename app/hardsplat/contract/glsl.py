@@ -11,7 +11,7 @@ from hardsplat.contract import SUBSYSTEMS
 from hardsplat.contract.layout import Subsystem
 from hardsplat.tables import quantities
 from hardsplat.tables.loss_terms import LOSS_TERMS, ordered, pixel_terms
-from hardsplat.tables.quantity import Of
+from hardsplat.tables.quantities import Of
 
 FOLDER = "contract/"  # of the names that shaders include
 # Headers that were requested, and the tables that they were written from.

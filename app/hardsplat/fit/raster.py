@@ -21,11 +21,9 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.raster.core.pairs import PairLists
-from hardsplat.raster.core.projection import Projection, allocate_drawn
+from hardsplat.raster.core.projection import Projection, allocate_drawn, drawn_bytes
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.core.sort import RADIX, SORT_PASSES
@@ -69,10 +67,9 @@ class Flat(Projection):
             ComputePass("fit sink", "fits/image/sink.comp", taken, given, slots=sink.slots),
         ]
 
-    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
-        numbers = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
-        sizes = {name: n * contract.itemsize(name) for name, n in numbers.items()}
-        return allocate_drawn(device, capacity, self.sink, sizes)
+    def nbytes(self, capacity: int) -> dict[str, int]:
+        sizes = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
+        return drawn_bytes(capacity, self.sink) | contract.nbytes(sizes)
 
     def record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """counts.splats -> order, counts.visible, work sizes. Once for a number of blobs."""
@@ -129,9 +126,11 @@ def _grid(width: int, height: int, pixels: int) -> tuple[int, int]:
     return -(-width // (1 << (bits + 1) // 2)), -(-height // (1 << bits // 2))
 
 
-class WalkRasterizer(PairLists):
+class WalkRasterizer:
     """`sorted` and `balloted`, of `parameters` on a canvas of width x height px; there are no pairs
     of tile and blob. name, reduction: rows of FIT_RASTERS, and of its reductions."""
+
+    pair_capacity = 0
 
     def __init__(
         self,
@@ -162,15 +161,20 @@ class WalkRasterizer(PairLists):
         walk = walk_passes(row, backward, atomics, width, height, lanes, pixels)
         self.pipelines = build_all(device, [*self.projection.passes(), *walk])
         self._parameters, capacity, target = parameters, parameters.capacity, FORMATS["float32"]
-        self._own: dict[str, Buffer | Image] = {**allocate_all(device, counted_bytes(capacity))}
+        nbytes = self.projection.nbytes(capacity) | counted_bytes(capacity)
+        self._own: dict[str, Buffer | Image] = {**allocate_drawn(device, nbytes)}
         try:
-            self._own |= self.projection.allocate(device, capacity)
             for name in ("target", "d_image") if sink.stores else ("target",):
                 self._own[name] = Image(device, width, height, target.vk, target.texel, name)
         except OutOfMemory:
             self.destroy()
             raise
         self.resources = {**parameters.all, **self._own}
+
+    def reserve_pairs(
+        self, pairs: int | None = None, checkpoints: int = 0, give_back: bool = False
+    ) -> bool:
+        return False
 
     def record_forward(self, recorder: Recorder) -> None:
         """blobs, camera, counts -> target."""

@@ -16,7 +16,7 @@ from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig

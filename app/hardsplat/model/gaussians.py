@@ -10,7 +10,7 @@ import numpy as np
 
 from hardsplat.base.parallel import in_blocks
 from hardsplat.tables import quantities
-from hardsplat.tables.quantity import Quantity
+from hardsplat.tables.quantities import Quantity
 
 # quantities that the fields of Gaussians hold
 OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")

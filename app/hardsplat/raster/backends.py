@@ -7,18 +7,19 @@ from typing import Any, get_args
 from hardsplat.base.errors import UserError
 from hardsplat.contract.footprint import STATISTICS, Need, needs
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.resources import Lives
 from hardsplat.gpu.passes.shader import ShaderSource
-from hardsplat.raster.core.choose import choose as timed_choice
+from hardsplat.raster.core.choose import Search
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer, Variants
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.hardware import rasterizer as hardware
-from hardsplat.raster.hardware.backward import FRAGMENTS
+from hardsplat.raster.hardware.draws import FRAGMENTS
 from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.raster.tiled.lists import COUNTED
-from hardsplat.raster.tiled.rasterizer import PAIRS, TiledRasterizer
+from hardsplat.raster.tiled.rasterizer import LIVES, PAIRS, TiledRasterizer
 from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
 from hardsplat.settings.learning import GradientSettings
 from hardsplat.settings.rasterizers import RasterSettings
@@ -34,7 +35,8 @@ class Backend:
 
     first_runnable: options with the first rows that run instead of those that would be timed.
     sources: the shaders it is made of. needs: what one splat takes in training, besides
-    hardsplat.contract.footprint.needs. without: buffers that it does not have.
+    hardsplat.contract.footprint.needs. without: buffers that it does not have. lives: of those that
+    lie in one memory while a training with analytic gradients draws.
     """
 
     rasterizer: type[Rasterizer]
@@ -45,6 +47,7 @@ class Backend:
     note: str
     needs: Mapping[str, Need] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    lives: Lives = field(default_factory=dict)
 
     def passes(
         self, device: Device, sh_planes: int, width: int, height: int, options: Any, sink: Sink
@@ -72,7 +75,8 @@ BACKENDS = {
         tiled.first_runnable,
         tiled.sources,
         "splats listed by tile of 16x16 pixels, in compute shaders alone",
-        {"pairs": PAIRS},
+        PAIRS,
+        lives=LIVES,
     ),
 }
 
@@ -96,7 +100,10 @@ def training_needs(
     hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
     backend = BACKENDS[rasterizer]
     without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
-    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without), **backend.needs}
+    each = needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without)
+    lives = {} if estimates else backend.lives
+    all_needs = {**each, **backend.needs}.items()
+    return {name: replace(need, lives=lives.get(name)) for name, need in all_needs}
 
 
 @dataclass(frozen=True)
@@ -187,5 +194,6 @@ def fastest(device: Device, raster: RasterSettings, gradient: GradientSettings) 
     def first(choice: _Choice) -> dict[str, str]:
         return {"rasterizer": runs[0] if choice.rasterizer == "auto" else choice.rasterizer}
 
-    choice, rows = _Choice("auto", "; ".join(map(repr, options.values()))), {"rasterizer": runs}
-    return timed_choice(device, "rasterizer", choice, first, rows, make, sources).rasterizer
+    choice = _Choice("auto", "; ".join(map(repr, options.values())))
+    search = Search("rasterizer", choice, first, {"rasterizer": [*options]}, make, sources)
+    return search.choose(device).rasterizer

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.model.camera import Camera

@@ -13,8 +13,7 @@ from PIL import Image, ImageDraw, ImageFont  # fonts, for which imageio has noth
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.owned import Owned
-from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.gpu.memory.resources import Owned, buffer_in
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky

@@ -34,7 +34,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
-from hardsplat.tables.quantity import Of
+from hardsplat.tables.quantities import Of
 
 # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
 _TILE, _GROUP = contract.CONSTANTS["TILE"], contract.CONSTANTS["GROUP"]

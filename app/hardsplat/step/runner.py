@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -18,9 +19,7 @@ from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.owned import Owned
-from hardsplat.gpu.memory.resources import allocate_filled
-from hardsplat.raster.core.pairs import PairLists
+from hardsplat.gpu.memory.resources import Owned, allocate_filled
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
@@ -216,6 +215,12 @@ def required_pairs(records: np.ndarray) -> np.ndarray:
     return records["pairs"].astype(np.int64) + (records["pairs_high"].astype(np.int64) << 32)
 
 
+class WithPairs(Protocol):
+    """A rasterizer, see hardsplat.raster.core.rasterizer."""
+
+    def reserve_pairs(self, pairs: int, checkpoints: int, give_back: bool) -> bool: ...
+
+
 class PairDemand:
     """Sizes of a rasterizer's lists from what steps of late needed: the last `window` of them at
     least. Lists grow before steps need more than fits, and are given back when they need less.
@@ -245,7 +250,7 @@ class PairDemand:
     def _steps(self) -> int:
         return sum(steps for steps, _, _ in self._batches)
 
-    def fit(self, raster: PairLists, new: bool = False) -> None:
+    def fit(self, raster: WithPairs, new: bool = False) -> None:
         """Sizes the lists of the rasterizer; they do not grow after there was no memory: failing to
         allocate is slow, and pairs are drawn as far as they fit. A new rasterizer tries anyhow."""
         if not self._batches or (self._refused and not new):

@@ -29,12 +29,12 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
-from hardsplat.raster.core import trial
+from hardsplat.raster.core.choose import trial_scene
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.sinks import adam
 from hardsplat.raster.core.sky import behind_pass
+from hardsplat.raster.core.working import cull_passes, gather_pass, step_passes
 from hardsplat.raster.renderer import Renderer
-from hardsplat.raster.working.passes import cull_passes, gather_pass, step_passes
 from hardsplat.settings.train import TrainConfig
 from hardsplat.settings.typed_rasterizers import RasterizerName
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
@@ -342,7 +342,7 @@ def _check(what: str, arrays: Iterable[np.ndarray]) -> None:
 
 def _drawn(device: Device, rasterizer: RasterizerName, options: Mapping[str, str]) -> list[str]:
     """An image and its gradients."""
-    gaussians, camera = trial.scene(*_TRIED)
+    gaussians, camera = trial_scene(*_TRIED)
     given: dict[str, Any] = {**options}
     with Renderer(device, rasterizer, **given) as renderer:
         image, through = renderer.forward(gaussians, camera)
@@ -354,7 +354,7 @@ def _drawn(device: Device, rasterizer: RasterizerName, options: Mapping[str, str
 
 def _trained(device: Device, options: Mapping[str, str]) -> list[str]:
     """Steps of a training on one photograph."""
-    gaussians, camera = trial.scene(*_TRIED)
+    gaussians, camera = trial_scene(*_TRIED)
     config = TrainConfig.of(strategy="none", max_steps=_STEPS_TRIED, sh_degree=0, **options)
     facts = Facts(Views([camera], _TRIED, 1.0), DeviceFacts.of(device, config))
     photo = np.full((camera.height, camera.width, 3), 128, np.uint8)

@@ -17,8 +17,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.torch.cameras import CameraTensors
-from hardsplat.torch.engine import Engine
-from hardsplat.torch.engines import engine_for
+from hardsplat.torch.engines import Engine, engine_for
 from hardsplat.torch.slot import SplatView
 
 # what gsplat can do otherwise, and the one value that is offered here

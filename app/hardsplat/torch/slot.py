@@ -13,10 +13,10 @@ from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.backends import Backend
-from hardsplat.raster.core.pairs import pairs_wanted
+from hardsplat.raster.core.rasterizer import pairs_wanted
 from hardsplat.raster.core.sinks import STORE_ROWS
 from hardsplat.raster.pictures import TENSOR_PASSES
 from hardsplat.settings.raster import Options

@@ -17,7 +17,7 @@ from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.model.camera import Camera
 from hardsplat.raster.hardware.rows import HardwareOptions

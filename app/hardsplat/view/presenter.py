@@ -12,7 +12,7 @@ import numpy as np
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import Fence
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.surface import Surface
 from hardsplat.view import window
 from hardsplat.view.gui.canvas import Canvas

@@ -19,7 +19,7 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.io.media.images import save_png
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters

@@ -25,8 +25,7 @@ from hardsplat.gpu.device.queue import (
 )
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.overlaid import overlaps
-from hardsplat.gpu.memory.resources import copy_between
+from hardsplat.gpu.memory.resources import copy_between, overlaps
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.descriptors import DescriptorSets, descriptor_writes
 from hardsplat.gpu.passes.graphics import clear_values, framebuffer_of

@@ -34,7 +34,7 @@ class Buffer:
     addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one
     allocation. grows_with: see OutOfMemory; by default that of the contract. shared: `fd()` hands
     its memory to others; takes the capability `memory_fd`. within: another buffer in whose memory
-    it lies from a byte on, instead of its own, see overlaid.py. Raises OutOfMemory.
+    it lies from a byte on, instead of its own, see resources.py. Raises OutOfMemory.
     """
 
     def __init__(

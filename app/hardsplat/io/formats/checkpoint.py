@@ -26,7 +26,7 @@ from hardsplat.io.formats.base import SplatStream, in_memory, reading
 from hardsplat.io.formats.npz import arrays_of
 from hardsplat.model.gaussians import Gaussians, first_values
 from hardsplat.tables import quantities
-from hardsplat.tables.quantity import Of
+from hardsplat.tables.quantities import Of
 
 VERSION = 5
 _BLOCK = 1 << 22  # bytes that are written at a time

@@ -13,9 +13,9 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
+from hardsplat.raster.core import working
 from hardsplat.raster.core.sinks import SCORES, Sink, other_passes, record_splats, splats_pass
 from hardsplat.raster.core.sort import record_sort, sort_bytes, sort_passes
-from hardsplat.raster.working import passes as working
 from hardsplat.tables import quantities
 from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.pictures import PICTURES
@@ -40,6 +40,8 @@ def _depth_passes() -> list[ComputePass]:
     ]
 
 
+# The sums of a splat, by project/backward.comp and fits/image/sink.comp; by each frame's lists.
+_CLEAN = {"d_splats2d", "tile_changes"}
 BACKWARD_LANES = 128  # of a workgroup of project backward, for GROUP splats
 # What the projection is made of, but for colour.
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
@@ -72,8 +74,8 @@ class Projection:
         """A forward pass, for another image than the first."""
         raise ValueError(f"there is no image{word}")
 
-    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
-        """What it needs, and every rasterizer: see allocate_drawn."""
+    def nbytes(self, capacity: int) -> dict[str, int]:
+        """Bytes of what it needs, and every rasterizer, by buffer: see drawn_bytes."""
         raise NotImplementedError
 
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
@@ -103,20 +105,21 @@ class Projection:
         raise NotImplementedError
 
 
-def allocate_drawn(
-    device: Device, capacity: int, sink: Sink | None, others: Mapping[str, int]
-) -> dict[str, Buffer]:
-    """What every rasterizer has for its camera, and between the projection of up to `capacity`
-    splats and its draws; with a sink d_splats2d, which is zero.
-
-    others: bytes of further buffers by name. All of them are allocated, or with OutOfMemory none.
-    """
+def drawn_bytes(capacity: int, sink: Sink | None) -> dict[str, int]:
+    """Bytes of what every rasterizer has for its camera, and between the projection of up to
+    `capacity` splats and its draws, by buffer."""
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "colors2d": capacity}
     if sink:
         sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"] * capacity
-    buffers = allocate_all(device, contract.nbytes(sizes) | dict(others))
-    if sink:  # project/backward.comp and fits/image/sink.comp leave it clean after use
-        buffers["d_splats2d"].fill(0)
+    return contract.nbytes(sizes)
+
+
+def allocate_drawn(device: Device, nbytes: Mapping[str, int]) -> dict[str, Buffer]:
+    """Buffers by name, all of them or, with OutOfMemory, none. What passes leave clean after use is
+    zero."""
+    buffers = allocate_all(device, dict(nbytes))
+    for name in _CLEAN & buffers.keys():
+        buffers[name].fill(0)
     return buffers
 
 
@@ -218,7 +221,7 @@ class Perspective(Projection):
         others = [*other_passes(sink), *(_depth_passes() if sink.depths else ())]
         return [backward, splats, *more, *others]
 
-    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+    def nbytes(self, capacity: int) -> dict[str, int]:
         names = ("seen", "d_colors", "directions") if self.sink else ()
         sizes = contract.nbytes(dict.fromkeys(names, capacity)) | self.sort_bytes(capacity)
         if self._rows:
@@ -229,7 +232,7 @@ class Perspective(Projection):
         if self.sink and self.sink.depths:
             kept = {"kept_colors": capacity, "d_depths": capacity, "kept_frame": 1}
             sizes |= contract.nbytes(kept)
-        return allocate_drawn(device, capacity, self.sink, sizes)
+        return drawn_bytes(capacity, self.sink) | sizes
 
     def sort_bytes(self, capacity: int) -> dict[str, int]:
         """Bytes of keys and order, by buffer."""

@@ -9,6 +9,7 @@ All through named buffers and images (hardsplat.contract) and planes (hardsplat.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -19,15 +20,20 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import MEMORY, Lives, allocate_overlaid
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build, build_all
 from hardsplat.raster.core import stochastic
-from hardsplat.raster.core.pairs import PairLists
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.projection import Projection
+from hardsplat.raster.core.projection import Projection, allocate_drawn
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.core.sky import behind_pass
 from hardsplat.tables.formats import FORMATS, TargetFormat
+
+log = logging.getLogger("hardsplat")
+HEADROOM = 1.5  # what is allocated over what frames need: each replacement takes some 0.3 s
+SPARE = 0.6  # share of a capacity below which the rest is given back
+_APART: Lives = {}
 
 
 class Variants(Protocol):
@@ -51,22 +57,29 @@ class Drawn(Protocol):
     def counts(self) -> np.void: ...  # the Counts struct as it is now
 
 
-class Rasterizer(PairLists):
+class Rasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of
     `parameters`, by contract name.
 
     sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own.
     pair_capacity: pairs of a splat and a part of the canvas that fit; a frame that has more
     (counts.pairs_wanted) is drawn without some, by default the farthest. checkpoint_capacity:
-    checkpoints that fit; without some (counts.checkpoints) the backward pass takes longer. Raises
-    UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    checkpoints that fit; without some (counts.checkpoints) the backward pass takes longer. lives:
+    of buffers that share memory. Raises UserError for options that the device cannot run,
+    OutOfMemory with nothing allocated.
     """
 
     rows_of: Callable[..., Any]  # device, options, whether there are gradients -> rows
     all_passes: Callable[..., list]  # what `plan` returns, and a picture
     rows: Variants
-    _parameters: Drawn
+    resources: dict[str, Buffer | Image]
     draws_unlisted = False  # whether an image is complete whatever the capacities are
+    parts = "tile"  # of the canvas, which make pairs with splats
+    beyond = "the farthest are not drawn"  # what becomes of pairs that do not fit
+    pair_capacity = checkpoint_capacity = 0
+    least_pairs = 0  # which are not given back
+    lives = _APART
+    _warned = False  # that pairs are left out
 
     def __init__(
         self,
@@ -90,12 +103,11 @@ class Rasterizer(PairLists):
         if isinstance(parameters, Parameters) and parameters.texels:
             self._sky = behind_pass(options.lens, *self._behind())
         try:
-            self._own |= self.projection.allocate(device, self._capacity)
             for image in self.projection.images:
                 self._add_image(f"target{image}".replace(" ", "_"), self._target())
             if self.projection.differentiates and self.projection.sink.stores:
                 self._add_image("d_image", FORMATS["float32"])  # in training it is the loss's
-            self._allocate()
+            self._allocate(self.projection.nbytes(self._capacity))
         except OutOfMemory:
             self.destroy()
             raise
@@ -133,6 +145,7 @@ class Rasterizer(PairLists):
         )
 
     def _collect(self) -> None:
+        """`resources` are another object whenever one of them is replaced."""
         self.resources = {**self._parameters.all, **self._own}
 
     # what one rasterizer does differently from another
@@ -160,8 +173,10 @@ class Rasterizer(PairLists):
         if self._sky:
             recorder.run(build(self.device, self._sky), threads=(self.width, self.height))
 
-    def _allocate(self) -> None:
-        """The rest of its own buffers and images."""
+    def _allocate(self, nbytes: dict[str, int]) -> None:
+        """Its own buffers and images, but for those of pictures. nbytes: of the projection's, by
+        name."""
+        self._own |= allocate_drawn(self.device, nbytes)
 
     def record_forward(
         self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None
@@ -212,3 +227,96 @@ class Rasterizer(PairLists):
     def destroy(self) -> None:
         for resource in self._own.values():
             resource.destroy()
+
+    # lists of pairs of splats and parts of the canvas, with as much memory as frames need
+
+    def _possible_pairs(self) -> int:
+        """Pairs of every splat with every part of the canvas."""
+        return 0
+
+    def _most_pairs(self) -> int:
+        """Most pairs that descriptors reach."""
+        return 0
+
+    def _pair_bytes(self, pairs: int, checkpoints: int = 0) -> dict[str, int]:
+        """Bytes of what holds so many pairs and checkpoints, by buffer."""
+        return {}
+
+    def _most_checkpoints(self, pairs: int) -> int:
+        """Checkpoints of so many pairs at most, as far as memory allows."""
+        return 0
+
+    def _meet_limit(self) -> bool:
+        """Frames have more pairs than a descriptor reaches. Returns whether buffers were
+        replaced."""
+        return False
+
+    def reserve_pairs(
+        self, pairs: int | None = None, checkpoints: int = 0, give_back: bool = False
+    ) -> bool:
+        """Makes buffers large enough for so many pairs and checkpoints, by default those of the
+        last frame, which must be done. give_back: and not much larger. True where they were
+        replaced: `resources` is another, and what was recorded must be recorded again, also after
+        OutOfMemory, which leaves the capacities as they are."""
+        if pairs is None:
+            counts = self._parameters.counts
+            pairs, checkpoints = pairs_wanted(counts), int(counts["checkpoints"])
+        # Else there are no more pairs, and the caller looks ahead.
+        limited = self._most_pairs() < min(pairs, self._possible_pairs())
+        replaced = limited and self._meet_limit()
+        most = self._most_pairs()
+        if limited and not self._warned:
+            self._warned = True
+            where, what = self.device.name, self.beyond
+            text = "frames have up to %s pairs of %s and splat, %s fit on %s: %s"
+            log.warning(text, pairs, self.parts, most, where, what)
+        capacity = _fitted(self.pair_capacity, pairs, most, self.least_pairs, give_back)
+        if not checkpoints and capacity > self.pair_capacity:  # as many for a pair as there are
+            share = self.checkpoint_capacity / max(self.pair_capacity, 1)
+            checkpoints = int(capacity * share / HEADROOM)
+        reached, places = self._most_checkpoints(capacity), self.checkpoint_capacity
+        before, ample = self.resources, _fitted(places, checkpoints, reached, 0, give_back)
+        try:
+            self._resize_lists(capacity, ample)
+        except OutOfMemory:
+            if ample <= places:
+                raise
+            self._resize_lists(capacity, places)  # without some it takes longer
+        return replaced or self.resources is not before
+
+    def _resize_lists(self, pairs: int, checkpoints: int) -> None:
+        """Replaces the buffers whose size changes. Those of before go first: frames fill what they
+        read, and there is never memory for both. After OutOfMemory there are those of before."""
+        sizes = self._pair_bytes(pairs, checkpoints)
+        before = self._pair_bytes(self.pair_capacity, self.checkpoint_capacity)
+        changed = {name: n for name, n in sizes.items() if n != before[name]}
+        if not changed:
+            return
+        gone = set(changed)
+        if gone & self.lives.keys():  # the memory that they share goes with all of them
+            changed |= {name: n for name, n in sizes.items() if name in self.lives}
+            gone = {*changed, MEMORY}
+        self.device.wait_idle()
+        for name in self._own.keys() & gone:
+            self._own.pop(name).destroy()
+        try:
+            self._own |= allocate_overlaid(self.device, changed, self.lives)
+        except OutOfMemory:
+            old = {name: before[name] for name in changed}
+            self._own |= allocate_overlaid(self.device, old, self.lives)
+            self._collect()
+            raise
+        self.pair_capacity, self.checkpoint_capacity = pairs, checkpoints
+        self._collect()
+
+
+def pairs_wanted(counts: np.void) -> int:
+    """Pairs of tile and splat that the last frame has."""
+    return int(counts["pairs_wanted"]) + (int(counts["pairs_wanted_high"]) << 32)
+
+
+def _fitted(capacity: int, needed: int, most: int, least: int, give_back: bool) -> int:
+    """The capacity for what is needed: that of now, unless it is too small or much too large."""
+    ample = min(max(int(needed * HEADROOM), least), most)
+    too_large = give_back and ample < SPARE * capacity
+    return ample if too_large or min(needed, most) > capacity else capacity

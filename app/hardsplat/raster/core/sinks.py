@@ -12,7 +12,7 @@ from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS, MomentFormat
-from hardsplat.tables.quantity import Of
+from hardsplat.tables.quantities import Of
 
 # The first plane of shN, the last quantity of splats.
 _PLANE_shN = next(p.plane for p in quantities.places() if p.quantity.name == "shN")
@@ -33,7 +33,7 @@ class Sink:
     gradients stored, as PyTorch has them. Then the planes of log_scales and
     logit_opacities hold scales and opacities. That of sh0 holds all SH coefficients of a splat,
     as many as its width in the table says; there are no planes of shN. packed: splats are a working
-    set, see raster/working.
+    set, see raster/core/working.py.
     """
 
     stores: bool

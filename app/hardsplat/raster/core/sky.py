@@ -19,7 +19,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.tables.photographs import LENSES
-from hardsplat.tables.quantity import Of
+from hardsplat.tables.quantities import Of
 
 
 def behind_pass(lens: str, image: str = "target", first_row: int = 0) -> ComputePass:

@@ -26,9 +26,8 @@ from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.raster.core.projection import GEOMETRY, P, Perspective, allocate_drawn, bound
+from hardsplat.raster.core.projection import GEOMETRY, P, Perspective, bound, drawn_bytes
 from hardsplat.raster.core.sinks import Sink, record_splats, splats_pass
 from hardsplat.raster.core.sort import ranking_lanes, record_sort, sort_bytes, sort_passes
 from hardsplat.settings.raster import Stochastic
@@ -91,12 +90,11 @@ class Perturbed(Perspective):
             *(ComputePass(f"gather {n}", rows, reads, writes, {"PAIR": n}) for n in pairs),
         ]
 
-    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+    def nbytes(self, capacity: int) -> dict[str, int]:
         names = (*_MINUS.values(), *_COVER.values(), "mean_steps", "seen")
         sizes = {name: capacity for name in names if name != "target_minus"}
         sizes["splat_differences"] = self.estimator.gradient_pairs * capacity
-        others = contract.nbytes(sizes) | sort_bytes(capacity)
-        return allocate_drawn(device, capacity, None, others)
+        return drawn_bytes(capacity, None) | contract.nbytes(sizes) | sort_bytes(capacity)
 
     def record_estimate(
         self,

@@ -7,7 +7,7 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,14 +19,13 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.gpu.passes.shader import ShaderSource
-from hardsplat.raster.core.choose import choose
+from hardsplat.raster.core.choose import Search
 from hardsplat.raster.core.projection import Perspective, Projection, for_images
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.resolve import Variant, runnable, thresholds
 from hardsplat.raster.core.sinks import STORE, Sink
 from hardsplat.raster.core.sort import ranking_lanes
-from hardsplat.raster.hardware.backward import FragmentLists, Listed, Ordered
-from hardsplat.raster.hardware.draws import Blocked, forward_passes
+from hardsplat.raster.hardware.draws import Blocked, FragmentLists, Listed, Ordered, forward_passes
 from hardsplat.raster.hardware.rows import (
     SEGMENTS,
     THRESHOLD,
@@ -123,15 +122,15 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     if not backward:
         segments, threshold = options.segments or SEGMENTS[0], options.hybrid_threshold or THRESHOLD
         options = replace(options, segments=segments, hybrid_threshold=threshold)
-    choices: dict[str, Sequence[str | int]] = {
-        choice: runnable(device, rows, choice)
+    choices: dict[str, list[str | int]] = {
+        choice: [*runnable(device, rows, choice)]
         for choice, rows in TIMED.items()
         if getattr(options, choice) == "auto"
     }
     if not options.segments and not _in_order(options):
-        choices["segments"] = SEGMENTS
+        choices["segments"] = [*SEGMENTS]
     if not options.hybrid_threshold and _has_threshold(options.reduction, auto=True):
-        choices["hybrid_threshold"] = thresholds(device, THRESHOLD)
+        choices["hybrid_threshold"] = [*thresholds(device, THRESHOLD)]
 
     def first(options: HardwareOptions) -> dict[str, str | int]:
         names = Rows.first(device, options).names
@@ -141,8 +140,8 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
         return {"hybrid_threshold": THRESHOLD, **names}
 
     made_of = partial(sources, device)
-    chosen = choose(device, "hardware", options, first, choices, HardwareRasterizer, made_of)
-    return Rows.first(device, chosen)
+    search = Search("hardware", options, first, choices, HardwareRasterizer, made_of)
+    return Rows.first(device, search.choose(device))
 
 
 def _has_threshold(reduction: str, auto: bool = False) -> bool:
@@ -191,7 +190,8 @@ class HardwareRasterizer(Rasterizer):
         layered = self.rows.layered(segments)
         return ("layers", (segments - 1) * self.height) if layered else super()._behind()
 
-    def _allocate(self) -> None:
+    def _allocate(self, nbytes: dict[str, int]) -> None:
+        super()._allocate(nbytes)
         device, rows, sink = self.device, self.rows, self.projection.sink
         self.segments = self._plan[-1]
         self._backward = backward_of(rows, self.width, self.height, self.segments)

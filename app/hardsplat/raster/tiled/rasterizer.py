@@ -21,12 +21,11 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.overlaid import allocate_overlaid
-from hardsplat.gpu.memory.resources import allocate_all, buffer_in
+from hardsplat.gpu.memory.resources import allocate_all, allocate_overlaid
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.gpu.passes.shader import ShaderSource
-from hardsplat.raster.core.choose import choose
+from hardsplat.raster.core.choose import Search
 from hardsplat.raster.core.projection import Perspective, Projection, for_images, scored
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.resolve import thresholds
@@ -213,9 +212,14 @@ def sources(device: Device, options: TiledOptions) -> set[ShaderSource]:
 
 # Pairs that fit at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones.
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20
-# Of a splat: 18 bytes a pair in five buffers (12 in two where tiles sort their own splats), and a
-# checkpoint of 4 KiB for 64 pairs.
-PAIRS = Need((18.0 + 64.0) * PAIRS_PER_SPLAT, 4.0 * PAIRS_PER_SPLAT)
+# What a splat takes for its pairs: lists in order, and a checkpoint of 4 KiB for 64 pairs, of which
+# there may be fewer.
+_PAIR = Need(4.0 * PAIRS_PER_SPLAT, 4.0 * PAIRS_PER_SPLAT)
+PAIRS = {
+    **dict.fromkeys(("pair_splats", "pair_splats_alt", "pair_tiles", "pair_tiles_alt"), _PAIR),
+    "pair_digits": Need(2.0 * PAIRS_PER_SPLAT, 2.0 * PAIRS_PER_SPLAT),
+    "checkpoints": Need(64.0 * PAIRS_PER_SPLAT, 0.0),
+}
 SHARE = 0.5  # of the memory that the driver has left, which checkpoints take at most
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 
@@ -226,14 +230,14 @@ def rows_of(device: Device, options: TiledOptions, backward: bool = True) -> Til
     rows = TiledRows.resolve(device, options)
     if not backward or options.tile_threshold or "tile_threshold" not in rows.names:
         return rows
-    choices = {"tile_threshold": thresholds(device, THRESHOLD)}
+    choices: dict[str, list[str | int]] = {"tile_threshold": [*thresholds(device, THRESHOLD)]}
 
     def first(options: TiledOptions) -> Mapping[str, str | int]:
         return TiledRows.resolve(device, options).names
 
     made_of = partial(sources, device)
-    chosen = choose(device, "tiled", options, first, choices, TiledRasterizer, made_of)
-    return TiledRows.resolve(device, chosen)
+    search = Search("tiled", options, first, choices, TiledRasterizer, made_of)
+    return TiledRows.resolve(device, search.choose(device))
 
 
 def first_runnable(device: Device, options: TiledOptions) -> TiledOptions:
@@ -254,7 +258,7 @@ class TiledRasterizer(Rasterizer):
     def _in_order(cls, device: Device, rows: TiledRows) -> bool:
         return not is_local(rows.tile_backward, device.subgroup_size)
 
-    def _allocate(self) -> None:
+    def _allocate(self, nbytes: dict[str, int]) -> None:
         device, row = self.device, self.rows.tile_backward
         differentiates = self.projection.differentiates
         self.tiles = int(np.prod(grid(self.width, self.height)))
@@ -267,20 +271,15 @@ class TiledRasterizer(Rasterizer):
         self.pair_capacity = self.least_pairs = min(self._most_pairs(), first)
         most = self._most_checkpoints(self.pair_capacity)
         self.checkpoint_capacity = -(-most // 2) if row.on_demand else most
-        nbytes = splat_bytes(self.projection.in_order, self._capacity, self.width, self.height)
+        nbytes |= splat_bytes(self.projection.in_order, self._capacity, self.width, self.height)
         if self.bucket:
             subgroups = self.tiles * forward_subgroups(device.subgroup_size)
             nbytes["reaches"] = subgroups * contract.itemsize("reaches")
         self._overlaid: dict[str, int] = {}
         if self._trains:
             self.lives = LIVES
-            for name in LIVES.keys() & self._own.keys():  # of the projection
-                self._overlaid[name] = self._own[name].nbytes
-                self._own.pop(name).destroy()
-            self._overlaid |= {name: nbytes.pop(name) for name in LIVES.keys() & nbytes.keys()}
-        self._own |= allocate_all(device, nbytes)
-        if "tile_changes" in nbytes:
-            buffer_in(self._own, "tile_changes").fill(0)  # each frame leaves it clean
+            self._overlaid = {name: nbytes.pop(name) for name in LIVES if name in nbytes}
+        super()._allocate(nbytes)
         self._allocate_lists()
 
     @property

@@ -16,8 +16,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import complete
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.owned import Owned
-from hardsplat.gpu.memory.resources import allocate_all
+from hardsplat.gpu.memory.resources import Owned, allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.views import View
 from hardsplat.model.gaussians import Gaussians

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
-from hardsplat.tables.quantity import Of
+from hardsplat.tables.quantities import Of
 from hardsplat.train.features.feature import Feature, StepParts
 
 _KINDS: tuple[Of, ...] = ("photograph", "camera")  # their planes follow each other in the table

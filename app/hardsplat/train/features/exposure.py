@@ -21,7 +21,7 @@ from hardsplat.gpu.passes.declared import ComputePass, Fill
 from hardsplat.results.folder import write_json
 from hardsplat.step.loss import tiles
 from hardsplat.tables.photographs import EXPOSURES
-from hardsplat.tables.quantity import Quantity
+from hardsplat.tables.quantities import Quantity
 from hardsplat.train.features.feature import Feature, Found, Record, StepParts, When, one_group
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
-"""A working set in a training step, see hardsplat.raster.working: what moves splats at random goes
-over the model, and means of the loss's terms are over it."""
+"""A working set in a training step, see hardsplat.raster.core.working: what moves splats at random
+goes over the model, and means of the loss's terms are over it."""
 
 from __future__ import annotations
 
 from hardsplat.gpu.passes.declared import Fill
-from hardsplat.raster.working.passes import ON_MODEL
+from hardsplat.raster.core.working import ON_MODEL
 from hardsplat.train.features.feature import Feature, StepParts
 
 _FILLS = (

@@ -12,7 +12,7 @@ import numpy as np
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
-from hardsplat.tables.quantity import Of
+from hardsplat.tables.quantities import Of
 
 POINTS = 4_000  # most of a sample
 

@@ -24,8 +24,7 @@ from hardsplat.io.scenes.masks import kept_pixels
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
-from hardsplat.raster.core.pairs import pairs_wanted
-from hardsplat.raster.core.rasterizer import Rasterizer
+from hardsplat.raster.core.rasterizer import Rasterizer, pairs_wanted
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.step.loss import (
     FITTED_PASSES,

@@ -16,14 +16,13 @@ from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.memory.allocation import step_poison
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
-from hardsplat.gpu.memory.owned import Owned
-from hardsplat.gpu.memory.resources import allocate_all
+from hardsplat.gpu.memory.resources import Owned, allocate_all
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.rasterizer import Rasterizer
-from hardsplat.raster.working_set import WorkingSet, most_shown
+from hardsplat.raster.core.working import WorkingSet, most_shown
 from hardsplat.step.loss import term_sums_bytes
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, PairDemand, StepRunner

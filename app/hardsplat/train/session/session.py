@@ -18,12 +18,10 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.owned import Owned
-from hardsplat.gpu.memory.resources import allocate_filled, buffer_in
+from hardsplat.gpu.memory.resources import Owned, allocate_filled, buffer_in
 from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.averages import take_averages
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.step.begin import view_order
@@ -302,7 +300,7 @@ class Session:
         if self.store.parameters.averaged:
             self.drain()
             self.device.wait_idle()
-            take_averages(self.store.parameters, self.store.count())
+            self.store.parameters.take_averages(self.store.count())
 
     # -- drawing -----------------------------------------------------------------------------------
 

@@ -12,15 +12,14 @@ from tqdm import tqdm
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.contract.footprint import STATISTICS
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
-from hardsplat.raster.averages import begin_averages
 from hardsplat.raster.core.parameters import Gradients, Parameters
 from hardsplat.step.photos import Photos
 from hardsplat.tables import quantities
-from hardsplat.tables.quantity import Of
+from hardsplat.tables.quantities import Of
 from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.job import Job
 from hardsplat.train.session.copies import Allocate, fresh
@@ -100,7 +99,7 @@ class SplatStore:
         them a note says so, and the splats end as the last step leaves them."""
         if self._averages_fit and not self.parameters.averaged:
             try:
-                begin_averages(self.parameters, n)
+                self.parameters.begin_averages(n)
             except OutOfMemory as error:
                 self._averages_fit = False
                 tqdm.write(f"note: no averages over the last steps: {error}")

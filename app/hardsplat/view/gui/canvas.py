@@ -11,7 +11,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.declared import DrawPass
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.tables.formats import FORMATS
