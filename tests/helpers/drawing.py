@@ -95,3 +95,11 @@ def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01, a
     assert np.isfinite(image).all() and np.abs(T - frame.T).max() < 0.02
     errors = {name: relative_l2(gradients[name], exact[name]) for name in PARAMETERS}
     return relative_l2(image, frame.image), errors
+
+
+def agrees(renderer: Renderer, scene: dict, limits=(1e-4, 1e-3), what: object = "", **how) -> None:
+    """Asserts that image and gradients are the oracle's: relative L2 of the image, and of the worst
+    gradient; by default the limits of float32 in tests/raster/test_hardware.py."""
+    image, gradients = compare(renderer, scene, **how)
+    found = f"{what}, seed {scene.get('seed')}: image {image}, {gradients}"
+    assert image <= limits[0] and max(gradients.values()) <= limits[1], found

@@ -9,10 +9,9 @@ from hardsplat.gpu.commands.recorder import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
+from tests.helpers.drawing import PARAMETERS
 from tests.helpers.goldens import random_scene
 from tests.oracle import render
-
-PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 
 
 @pytest.fixture
@@ -118,13 +117,18 @@ def test_a_renderer_closes_the_device_that_it_opened(monkeypatch):
         renderer.forward(gaussians, camera)
 
 
-@pytest.mark.parametrize("blending", ["fixed", "programmable"])
-def test_no_hazards_between_passes(monkeypatch, blending):
+ROWS = ("reduce-scatter", "per-splat", "atomic", "gather")
+HAZARDS = [dict(blending=name) for name in ("fixed", "programmable")]
+HAZARDS += [dict(rasterizer="tiled", tile_backward=name) for name in ROWS]
+
+
+@pytest.mark.parametrize("options", HAZARDS, ids=lambda options: [*options.values()][-1])
+def test_no_hazards_between_passes(monkeypatch, options):
     """What synchronization validation says of a frame, and that it would have found a missing
     barrier."""
     device = Device(validation="sync")
-    gaussians, camera, weight = scene_of()
-    renderer = Renderer(device, blending=blending)
+    gaussians, camera, weight = scene_of(50, (40, 24))
+    renderer = Renderer(device, **options)
     renderer.forward(gaussians, camera)
     renderer.backward(weight)
     renderer.close()
@@ -132,7 +136,7 @@ def test_no_hazards_between_passes(monkeypatch, blending):
         device.close()
         pytest.skip("newer layers report at submission, and a GPU without barriers may not end")
     monkeypatch.setattr(Barriers, "order", lambda self, *accesses, **kind: None)
-    with pytest.raises(ValidationError, match="SYNC-HAZARD-READ-AFTER-WRITE"):
+    with pytest.raises(ValidationError, match="SYNC-HAZARD"):
         renderer.forward(gaussians, camera)
     device.close()
 

@@ -12,7 +12,13 @@ from hardsplat.cli import main
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import choose as module
 from hardsplat.raster.core.choose import BUDGET, Search, lines, remembered, trial_scene
+from hardsplat.raster.core.resolve import threshold_of, thresholds
+from hardsplat.raster.hardware.rasterizer import rows_of as hardware_rows
+from hardsplat.raster.hardware.rows import THRESHOLD as HYBRID
 from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.raster.tiled.rasterizer import rows_of as tiled_rows_of
+from hardsplat.raster.tiled.rows import THRESHOLD as TILED
+from hardsplat.raster.tiled.rows import TiledOptions
 
 SOURCES = set()
 KNOBS = {"shape": ["quad", "triangle", "geometry"], "block": ["2x2", "1x1"], "atomics": ["native"]}
@@ -33,11 +39,14 @@ class Clock:
     def __init__(self, times, seconds=0.0):
         self.times, self.seconds, self.spent, self.asked = times, seconds, 0.0, []
 
+    def drawn(self, options):
+        return f"{options.shape} {options.block}"
+
     def prepare(self, candidates):
-        assert all(isinstance(options, HardwareOptions) for options in candidates)
+        assert all(isinstance(options, HardwareOptions | TiledOptions) for options in candidates)
 
     def attempt(self, options, best=float("inf")):
-        self.asked.append(name := f"{options.shape} {options.block}")
+        self.asked.append(name := self.drawn(options))
         self.spent += self.seconds
         ms = self.times.get(name, 100.0)
         ms = ms.pop(0) if isinstance(ms, list) else ms
@@ -173,6 +182,93 @@ def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatc
 def test_without_timing_the_first_are_taken(ask, cache, monkeypatch, device, auto):
     monkeypatch.setenv("HARDSPLAT_AUTO", auto)
     assert ask(STRIP, device) == (HardwareOptions(**START), False) and not cache.exists()
+
+
+# ---- thresholds of reductions that have one
+
+
+THRESHOLDS_OF = {TiledOptions: "tile_threshold", HardwareOptions: "hybrid_threshold"}
+ALL_NAMED = dict(shape="quad", block="1x1", atomics="cas", segments=1, ordering="lists")
+
+
+@pytest.fixture
+def clock(device, cache, monkeypatch):
+    """clock(fastest): times with which that threshold is the fastest on this device."""
+
+    def clock(fastest: int, first: int) -> Clock:
+        device.shared("choices", dict).clear()
+        found = Clock({n: 5.0 if n == fastest else 10.0 for n in thresholds(device, first)})
+        found.drawn = lambda options: getattr(options, THRESHOLDS_OF[type(options)])
+        monkeypatch.setattr(module.Trial, "fitting", lambda *given: found)
+        return found
+
+    return clock
+
+
+def hybrid_rows(device, **named):
+    return hardware_rows(device, HardwareOptions(**ALL_NAMED, blending="fixed", **named))
+
+
+def tiled_rows(device, **named):
+    return tiled_rows_of(device, TiledOptions(tile_backward="distwar-serial", **named))
+
+
+HYBRIDS = [(hybrid_rows, {"reduction": "hybrid"}, "hybrid_threshold", HYBRID)]
+WITH_THRESHOLDS = [*HYBRIDS, (tiled_rows, {}, "tile_threshold", TILED)]
+
+
+@pytest.mark.parametrize("make, named, setting, first", WITH_THRESHOLDS)
+def test_thresholds_are_timed_and_remembered(device, clock, make, named, setting, first):
+    values = thresholds(device, first)
+    assert first in values and len(values) > 2
+    assert len({threshold_of(device, n) for n in values}) == len(values)
+    for fastest in (values[0], values[-1], first):
+        timed = clock(fastest, first)
+        rows = make(device, **named)
+        assert set(timed.asked) == {*values, "destroyed"}
+        assert rows.names[setting] == fastest and rows.threshold == threshold_of(device, fastest)
+        (kept,) = remembered(device).values()
+        assert kept["rows"] == {setting: fastest} and set(kept["ms"][setting]) == set(
+            map(str, values)
+        )
+        timed.asked.clear()
+        device.shared("choices", dict).clear()
+        assert make(device, **named).names[setting] == fastest and not timed.asked
+        next(module._path(device).parent.glob("*.json")).unlink()
+
+
+@pytest.mark.parametrize("make, named, setting, first", WITH_THRESHOLDS)
+def test_a_threshold_that_is_named_is_not_timed(device, clock, make, named, setting, first):
+    timed = clock(first, first)
+    rows = make(device, **named, **{setting: 24})
+    assert rows.names[setting] == 24 and rows.threshold == threshold_of(device, 24)
+    assert not timed.asked and not remembered(device)
+
+
+@pytest.mark.parametrize("make, named, setting, first", WITH_THRESHOLDS)
+def test_without_timing_thresholds_are_those_of_before(
+    device, clock, monkeypatch, make, named, setting, first
+):
+    monkeypatch.setenv("HARDSPLAT_AUTO", "first")
+    timed = clock(1, first)
+    assert make(device, **named).names[setting] == first and not timed.asked
+
+
+def test_rows_without_a_threshold_have_none_timed(device, clock):
+    timed = clock(1, HYBRID)
+    rows = hybrid_rows(device, reduction="atomic")
+    assert "hybrid_threshold" not in rows.names and not timed.asked
+    assert "tile_threshold" not in tiled_rows_of(device, TiledOptions()).names and not timed.asked
+
+
+def test_a_named_threshold_suits_any_reduction(device, cache, monkeypatch):
+    """It has no effect where the reduction that was chosen has none."""
+    monkeypatch.setenv("HARDSPLAT_AUTO", "first")
+    for reduction in ("auto", "atomic", "hybrid"):
+        names = hardware_rows(
+            device, HardwareOptions(hybrid_threshold=4, reduction=reduction)
+        ).names
+        assert names.get("hybrid_threshold", 4) == 4
 
 
 # ---- on this device

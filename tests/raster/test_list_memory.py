@@ -14,7 +14,7 @@ from hardsplat.raster.renderer import Renderer
 from hardsplat.raster.tiled import rasterizer
 from hardsplat.step.runner import AHEAD, WINDOW, BatchResult, PairDemand
 from hardsplat.train import run_training as train
-from tests.helpers.drawing import PARAMETERS, clear_scene, compare, splats_of
+from tests.helpers.drawing import PARAMETERS, agrees, clear_scene, splats_of
 from tests.helpers.goldens import relative_l2
 from tests.helpers.training import settings
 
@@ -38,8 +38,7 @@ def test_gradients_do_not_depend_on_the_checkpoints_that_fit(device, monkeypatch
     for places in (1 << 20, 7, 2, 1):
         with_places(monkeypatch, places)
         with Renderer(device, "tiled") as renderer:
-            image, errors = compare(renderer, scene)
-            assert image <= 1e-4 and max(errors.values()) <= 1e-3, (places, errors)
+            agrees(renderer, scene, what=places)
             needed = int(renderer.parameters.counts["checkpoints"])
             fits = renderer.raster.checkpoint_capacity
             assert needed > 10 and (fits == places or needed <= fits)
@@ -123,8 +122,7 @@ def test_without_memory_for_checkpoints_there_are_fewer(device, monkeypatch):
     scene = deep_scene()
     refused = short_of_memory(monkeypatch, LITTLE)
     with Renderer(device, "tiled") as renderer:
-        image, errors = compare(renderer, scene)
-        assert image <= 1e-4 and max(errors.values()) <= 1e-3, errors
+        agrees(renderer, scene)
         assert refused and renderer.raster.checkpoint_capacity <= LITTLE // CHECKPOINT
         before = renderer.raster.checkpoint_capacity
         renderer.raster.reserve_pairs(1000, 1 << 16)

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.helpers.drawing import PARAMETERS
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from tests.oracle import l1_dssim, project, render, ssim
-
-PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 
 # Central differences in float64 with this step: rounding leaves about 1e-16 |loss| / 1e-7, i.e.
 # 1e-8 to 1e-7 of a gradient's size. The step is this small because a fragment that crosses the

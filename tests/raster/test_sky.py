@@ -1,12 +1,15 @@
 """The sky behind splats against the float64 oracle: images, gradients of its texels and of the
 splats before it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hardsplat import Camera, Gaussians, Renderer
 from hardsplat.model.camera import Distortion
 from hardsplat.model.sky import Sky, directions_of, octahedral
+from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene, relative_l2, scene_of
 from tests.oracle.lens import fisheye
 from tests.oracle.render import render
@@ -40,8 +43,8 @@ def test_images_and_gradients_against_the_oracle(
     sky = (share @ colors.reshape(-1, 3)).reshape(HEIGHT, WIDTH, 3)
     wanted = frame.image + frame.T[..., None] * sky
     assert (frame.T > 0.5).mean() > 0.2 > (frame.T > 0.99).mean(), "no sky to be seen"
-    splats = Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh")))
-    camera = Camera(s["w2c"], s["K"], WIDTH, HEIGHT, distortion)
+    splats, camera = splats_of(s)
+    camera = replace(camera, distortion=distortion)
     with Renderer(device, rasterizer, **options) as renderer:
         image, _T = renderer.forward(splats, camera, background=colors)
         found = renderer.backward(s["weight"])
@@ -95,9 +98,8 @@ def test_splats_on_a_far_sphere_look_like_the_sky(device):
 @pytest.mark.parametrize("colors", [np.zeros((3, 4, 3)), np.full((2, 2, 3), np.nan)])
 def test_no_sky(device, colors):
     s = random_scene(1, 5, 16, 16, 0)
-    splats = Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh")))
     with Renderer(device, "tiled") as renderer, pytest.raises(ValueError, match="a sky has"):
-        renderer.forward(splats, Camera(s["w2c"], s["K"], 16, 16), background=colors)
+        renderer.forward(*splats_of(s), background=colors)
 
 
 def test_directions_that_no_one_saw_get_colours():

@@ -7,9 +7,6 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.gpu.commands.recorder import Barriers
-from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.core.rasterizer import pairs_wanted
@@ -17,19 +14,12 @@ from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.raster.tiled import rasterizer
 from hardsplat.tables.reductions import ATOMICS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from tests.helpers.drawing import clear_scene, compare, fresh_seed, runnable, splats_of
+from tests.helpers.drawing import agrees, clear_scene, fresh_seed, runnable, splats_of
 from tests.helpers.goldens import random_scene, scene_of
 from tests.oracle import render
 from tests.oracle.render import ALPHA_MIN
 
 TILE = contract.CONSTANTS["TILE"]
-
-
-def check(renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **more) -> None:
-    """The limits of float32 in test_hardware.py, whose reasons hold here."""
-    image, gradients = compare(renderer, scene, **more)
-    assert image <= image_limit, (what, image)
-    assert max(gradients.values()) <= gradient_limit, (what, gradients)
 
 
 def listing(monkeypatch, local: bool) -> None:
@@ -103,8 +93,8 @@ def test_every_row_agrees_with_the_oracle(device, row):
         for atomics in runnable(device, ATOMICS)[: 2 if size == (61, 47) else 1]:
             with Renderer(device, "tiled", tile_backward=row, atomics=atomics) as renderer:
                 scene = clear_scene(n, *size, 2, seed=seed, **options)
-                what, limit = (row, size, atomics, scene["seed"]), 1e-3 if seed else 1e-2
-                check(renderer, scene, what, gradient_limit=limit)
+                limits = 1e-4, 1e-3 if seed else 1e-2
+                agrees(renderer, scene, limits, (row, size, atomics))
 
 
 @pytest.mark.parametrize("threshold", [1, 32])
@@ -114,7 +104,7 @@ def test_every_row_agrees_with_the_oracle(device, row):
 def test_thresholds(device, row, threshold):
     scene = clear_scene(100, 40, 40, 0, seed=1, overlap=8)
     with Renderer(device, "tiled", tile_backward=row, tile_threshold=threshold) as renderer:
-        check(renderer, scene, (row, threshold, scene["seed"]))
+        agrees(renderer, scene, what=(row, threshold))
 
 
 def test_nothing_to_draw(device):
@@ -276,7 +266,7 @@ def test_pairs_that_do_not_fit(device, monkeypatch, row):
         assert row == "gather" or len(few) in (0, len(all_of_them))
     np.testing.assert_array_equal(renderer.forward(gaussians, camera)[0], image)
     assert renderer.raster.pair_capacity >= wanted
-    check(renderer, scene, ("after growth", scene["seed"]))
+    agrees(renderer, scene, what="after growth")
     renderer.close()
 
 
@@ -296,20 +286,3 @@ def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
     np.testing.assert_allclose(image, 0.5 + SH_C0, atol=2e-4)
     assert T.max() < 1e-4
     assert "the farthest are not drawn" in caplog.text
-
-
-@pytest.mark.parametrize("row", ["reduce-scatter", "per-splat", "atomic", "gather"])
-def test_no_hazards_between_passes(monkeypatch, row):
-    """Synchronization validation is silent, and would find a missing barrier."""
-    device = Device(validation="sync")
-    scene = random_scene(0, 50, 40, 24, 0)
-    gaussians, camera = splats_of(scene)
-    renderer = Renderer(device, "tiled", tile_backward=row)
-    renderer.forward(gaussians, camera)
-    renderer.backward(scene["weight"])
-    renderer.close()
-    if device.physical.kind == "CPU":
-        monkeypatch.setattr(Barriers, "order", lambda self, *accesses, **kind: None)
-        with pytest.raises(ValidationError, match="SYNC-HAZARD"):
-            renderer.forward(gaussians, camera)
-    device.close()

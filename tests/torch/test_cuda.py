@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tests.helpers import needs
+from tests.helpers.drawing import PARAMETERS
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = needs.module("torch", needs.EVERYTHING)
 
 from hardsplat.torch import configure, engines, rasterization, shared  # noqa: E402
 
-PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="takes a GPU with CUDA")
 
 

@@ -20,6 +20,7 @@ from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core import rasterizer as pair_lists
 from hardsplat.raster.tiled import rasterizer as tiled
 from tests.helpers import needs
+from tests.helpers.drawing import PARAMETERS
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = needs.module("torch", needs.EVERYTHING)
@@ -28,8 +29,6 @@ from hardsplat.torch import configure, engines, links, rasterization, shared  # 
 from hardsplat.torch.cameras import NUMBERS, CameraTensors, rows_of  # noqa: E402
 from hardsplat.torch.engines import Engine  # noqa: E402
 from hardsplat.torch.links import Lent, Shared  # noqa: E402
-
-PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 
 
 @pytest.fixture(autouse=True)
