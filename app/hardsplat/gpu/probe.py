@@ -34,7 +34,6 @@ _FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT
 SIDE = 64  # px of the square target
 LAYERS = 256  # quads that cover it
 ADDRESSES = 9
-_DRAWN: dict = {"threads": (6 * LAYERS,), "extent": (SIDE, SIDE)}
 _GROUP = contract.CONSTANTS["GROUP"]
 _WAYS = ("neighbouring addresses", "one address", "one address in a branch")
 
@@ -186,19 +185,17 @@ def _check_atomics(device: Device, name: str, groups: int, layers: int) -> str |
 def _check_order(device: Device, owner: DrawPass) -> str | None:
     """The states of a draw of all layers, in an image or a buffer."""
     (name,) = owner.writes
+    states: Image | Buffer
     if name == "state":
-        state = Image(device, SIDE, SIDE, _FLOAT32, np.float32, name)
-        state.upload(np.zeros((SIDE, SIDE, 4), np.float32))
-        _run(device, owner, {name: state}, **_DRAWN)
-        pixels = state.download()
-        state.destroy()
-        return _verdict(pixels)
-    blocks = Buffer(device, SIDE * SIDE * contract.itemsize(name), name)
-    blocks.fill(0)
-    _run(device, owner, {name: blocks}, **_DRAWN)
-    pixels = blocks.download(np.uint32).reshape(SIDE, SIDE, 4)
-    blocks.destroy()
-    return _verdict(pixels)
+        states = Image(device, SIDE, SIDE, _FLOAT32, np.float32, name)
+        states.upload(np.zeros((SIDE, SIDE, 4), np.float32))
+    else:
+        states = Buffer(device, SIDE * SIDE * contract.itemsize(name), name)
+        states.fill(0)
+    _run(device, owner, {name: states}, threads=(6 * LAYERS,), extent=(SIDE, SIDE))
+    pixels = states.download() if isinstance(states, Image) else states.download(np.uint32)
+    states.destroy()
+    return _verdict(pixels.reshape(SIDE, SIDE, 4))
 
 
 _CHECKS: dict[str, Callable[[Device], str | None]] = {

@@ -1,8 +1,7 @@
 """Choices of the hardware rasterizer: order of fragments, blending, blocks, full quads,
 outlines."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 # How the fragments of a pixel come in order: those that wait for each other fill <order>; others
 # are listed, and put in order after the draw.
@@ -125,32 +124,26 @@ QUADS = {
 
 
 @dataclass(frozen=True)
-class Draw:
-    """What makes the vertices, and what the sort writes into `indirect.draw` (spec constants of
-    sort/scatter.comp)."""
-
-    vertex: str = "draw/splat.vert"
-    geometry: str | None = None
-    topology: str = "triangles"
-    command: Mapping[str, int] = field(default_factory=dict)
-
-
-LIST = Draw()
-POINTS = Draw("draw/points.vert", "draw/splat.geom", "points", {"DRAW_VERTICES": 1})
-
-
-@dataclass(frozen=True)
 class OutlineShape:
     number: int  # SHAPE in shaders/draw/shape.glsl
     vertices: int  # of the proxy geometry
     needs: tuple[str, ...]
     note: str
-    draw: Draw = LIST
     rectangle: bool = False  # a triangle fills its bounding box
+    expanded: bool = False  # out of points, by a geometry shader
+
+    @property
+    def draw(self) -> dict[str, str]:
+        """What makes the vertices, fields of a DrawPass."""
+        if self.expanded:
+            points = {"vertex": "draw/points.vert", "topology": "points"}
+            return points | {"geometry": "draw/splat.geom"}
+        return {"vertex": "draw/splat.vert"}
 
     @property
     def command(self) -> dict[str, int]:
-        return {"DRAW_VERTICES": self.vertices, **self.draw.command}
+        """What the sort writes into `indirect.draw`, constants of sort/scatter.comp."""
+        return {"DRAW_VERTICES": 1 if self.expanded else self.vertices}
 
 
 # fmt: off
@@ -162,5 +155,6 @@ SHAPES = {
     "triangle": OutlineShape(
         2, 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"),
     "geometry": OutlineShape(3, 4, ("geometry_shader",),
-                      "oriented box, a strip out of a geometry shader (as published)", POINTS),
+                      "oriented box, a strip out of a geometry shader (as published)",
+                      expanded=True),
 }

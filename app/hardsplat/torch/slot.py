@@ -16,6 +16,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.backends import Backend
+from hardsplat.raster.core.parameters import Planes, Storage, plane_table
 from hardsplat.raster.core.rasterizer import pairs_wanted
 from hardsplat.raster.core.sinks import STORE_ROWS
 from hardsplat.raster.pictures import TENSOR_PASSES
@@ -45,20 +46,13 @@ class Given:
         except BaseException:
             self.destroy()
             raise
-        self._table = np.zeros((), contract.dtype("Planes"))
         self._told, self._count = b"", -1  # what the device has
-        members = ("of_splats", "of_photographs", "of_cameras", "of_texels")
-        for kind, member in zip(quantities.ORDER, members):
-            self._table[member] = quantities.plane_count(kind)
-        names = {quantity: name for name, quantity in PLANES.items()}
-        rows = {}
-        for place in quantities.places():
-            if place.quantity.name in names:
-                row = self._table["at"][place.plane : place.plane + 1]
-                rows[names[place.quantity.name]] = row
-                row["width"], row["quantity"] = place.quantity.width, place.index
-                row["source"] = quantities.GRADIENTS[f"GRADIENT_{place.quantity.gradient.upper()}"]
-        self._rows = [rows[name] for name in PLANES]
+        storage, all_quantities = Storage(link.device), quantities.QUANTITIES.values()
+        self._table = plane_table(
+            {q.name: Planes(storage, q, 0, q.planes(0)) for q in all_quantities}
+        )
+        first = {place.quantity.name: place.plane for place in quantities.places()}
+        self._rows = [self._table["at"][first[q] : first[q] + 1] for q in PLANES.values()]
 
     @property
     def all(self) -> Mapping[str, Buffer]:
@@ -74,8 +68,7 @@ class Given:
         self._rows[-1]["width"] = 3 * coefficients
         self.point("value", addresses)
         if n != self._count:
-            counts = np.zeros(1, contract.dtype("Counts"))
-            counts["splats"], counts["capacity"] = n, self.capacity
+            counts = contract.struct("Counts", splats=n, capacity=self.capacity)
             self._buffers["counts"].upload(counts)
             self._count = n
 

@@ -77,8 +77,7 @@ def macros(rows: Rows, format: TargetFormat) -> dict[str, str]:
 def outline(shape: OutlineShape, shifted: bool = False) -> dict:
     """Returns what a draw of splats takes from their shape. shifted: as of TargetFormat."""
     slots = {"color": "draw/color_shifted.glsl" if shifted else ""}
-    parts = {name: getattr(shape.draw, name) for name in ("vertex", "geometry", "topology")}
-    return {**parts, "outline": slots, "rectangle": shape.rectangle}
+    return {**shape.draw, "outline": slots, "rectangle": shape.rectangle}
 
 
 def forward_passes(blocked: Blocked, picture: PictureMode) -> list[ComputePass | DrawPass]:
