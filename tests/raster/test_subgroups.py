@@ -1,12 +1,6 @@
 """Tiles with subgroups of other sizes than this device's usual one: lavapipe takes the width of the
 processor's vectors for theirs."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from hardsplat.raster.core.projection import Perspective
@@ -22,8 +16,7 @@ from hardsplat.raster.tiled.rasterizer import (
 from hardsplat.raster.tiled.rows import TiledRows
 from hardsplat.tables.reductions import ATOMICS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers import elsewhere
 
 
 @pytest.mark.parametrize("bits, lanes", [(128, 4), (512, 16)])
@@ -32,16 +25,11 @@ def test_gradients_with_other_subgroups(device, bits, lanes):
     if not device.name.startswith("llvmpipe"):
         pytest.skip("other drivers have one size")
     own = {"LP_NATIVE_VECTOR_WIDTH": str(bits), "HARDSPLAT_AUTO": "first"}
-    own["PYTHONPATH"] = f"{ROOT / 'app'}:{ROOT}"
-    words = [sys.executable, "-m", "tests.helpers.subgroups"]
-    how = dict(cwd=ROOT, env=os.environ | own, capture_output=True, text=True)
-    done = subprocess.run(words, **how)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = elsewhere.found(own, "tiles")
     if found["lanes"] != lanes:
         pytest.skip(f"this processor has no vectors of {bits} bits")
-    assert set(found["rows"]) == set(TILE_BACKWARDS)
-    for image, worst in found["rows"].values():
+    assert set(found["tiles"]) == set(TILE_BACKWARDS)
+    for image, worst in found["tiles"].values():
         assert image <= 2e-6 and worst <= 2e-5, found
 
 

@@ -1,15 +1,14 @@
 """hardsplat.torch on CUDA tensors: memory and order that two APIs share."""
 
-import numpy as np
 import pytest
 
 from tests.helpers import needs
-from tests.helpers.drawing import PARAMETERS
-from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
+from tests.helpers.goldens import golden_names, random_scene, relative_l2
 
 torch = needs.module("torch", needs.EVERYTHING)
 
 from hardsplat.torch import configure, engines, rasterization, shared  # noqa: E402
+from tests.torch import test_torch as cpu  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="takes a GPU with CUDA")
 
@@ -22,27 +21,18 @@ def one_order():
     engines.close()
 
 
-def tensors(scene: dict, where="cuda") -> list:
-    return [torch.tensor(scene[name], device=where, requires_grad=True) for name in PARAMETERS]
+def tensors(scene: dict) -> list:
+    return cpu.tensors(scene, where="cuda")
 
 
 def cameras(scene: dict, *shifts: float, where="cuda") -> tuple:
-    moves = [np.eye(4) + shift * np.eye(4, k=3) for shift in shifts or (0.0,)]
-    viewmats = np.stack([scene["w2c"] @ move for move in moves])
-    both = viewmats, np.stack([scene["K"]] * len(viewmats))
-    return tuple(torch.tensor(each, dtype=torch.float32, device=where) for each in both)
+    return cpu.cameras(scene, *shifts, where=where, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("name", golden_names())
 def test_images_and_gradients_are_those_of_gsplat(name):
-    golden = load_golden(name)
     configure()
-    given, size = tensors(golden), (golden["width"], golden["height"])
-    colors, _, _ = rasterization(*given, *cameras(golden), *size, sh_degree=golden["sh_degree"])
-    assert relative_l2(colors[0].detach().cpu(), golden["gsplat_image"]) < 3e-5
-    (colors[0] * torch.tensor(golden["weight"], device="cuda")).sum().backward()
-    for parameter, t in zip(PARAMETERS, given):
-        assert relative_l2(t.grad.cpu(), golden[f"gsplat_d_{parameter}"]) < 5e-5, parameter
+    cpu.test_images_and_gradients_are_those_of_gsplat(name, "cuda")
 
 
 def trained(scene: dict, in_place: bool, waits: bool, steps: int = 60) -> list:

@@ -38,15 +38,16 @@ def shared_device(device):
     engines.close()
 
 
-def tensors(scene: dict, grad: bool = True) -> list:
-    return [torch.tensor(scene[name], requires_grad=grad) for name in PARAMETERS]
+def tensors(scene: dict, grad: bool = True, where="cpu") -> list:
+    return [torch.tensor(scene[name], device=where, requires_grad=grad) for name in PARAMETERS]
 
 
-def cameras(scene: dict, *shifts: float) -> tuple:
+def cameras(scene: dict, *shifts: float, where="cpu", dtype=None) -> tuple:
     """viewmats and Ks of one camera, or of several that stand beside it."""
     moves = [np.eye(4) + shift * np.eye(4, k=3) for shift in shifts or (0.0,)]
     viewmats = np.stack([scene["w2c"] @ move for move in moves])
-    return torch.tensor(viewmats), torch.tensor(np.stack([scene["K"]] * len(viewmats)))
+    both = viewmats, np.stack([scene["K"]] * len(viewmats))
+    return tuple(torch.tensor(each, device=where, dtype=dtype) for each in both)
 
 
 def skip_unless_memory_is_shared(device) -> None:
@@ -60,16 +61,16 @@ def agree(found, wanted) -> bool:
 
 
 @pytest.mark.parametrize("name", golden_names())
-def test_images_and_gradients_are_those_of_gsplat(name):
+def test_images_and_gradients_are_those_of_gsplat(name, where="cpu"):
     golden = load_golden(name)
-    given = tensors(golden)
+    given, views = tensors(golden, where=where), cameras(golden, where=where)
     size, degree = (golden["width"], golden["height"]), golden["sh_degree"]
-    colors, alphas, meta = rasterization(*given, *cameras(golden), *size, sh_degree=degree)
-    assert relative_l2(colors[0].detach(), golden["gsplat_image"]) < 3e-5
+    colors, alphas, meta = rasterization(*given, *views, *size, sh_degree=degree)
+    assert relative_l2(colors[0].detach().cpu(), golden["gsplat_image"]) < 3e-5
     assert alphas.shape == (1, *size[::-1], 1) and meta["n_cameras"] == 1
-    (colors[0] * torch.tensor(golden["weight"])).sum().backward()
+    (colors[0] * torch.tensor(golden["weight"], device=where)).sum().backward()
     for parameter, t in zip(PARAMETERS, given):
-        assert relative_l2(t.grad, golden[f"gsplat_d_{parameter}"]) < 5e-5, parameter
+        assert relative_l2(t.grad.cpu(), golden[f"gsplat_d_{parameter}"]) < 5e-5, parameter
 
 
 def broad_scene(n=3) -> list:

@@ -28,7 +28,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all, buffer_in
+from hardsplat.gpu.memory.resources import allocate_all, buffer_in, undone
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.model.camera import Camera
 from hardsplat.tables import quantities
@@ -139,13 +139,9 @@ def _with_gradient(
     device: Device, width: int, height: int, buffers: dict[str, Buffer]
 ) -> dict[str, Buffer | Image]:
     """`buffers`, and `d_image`; without memory for that, none of them."""
-    try:
+    with undone(buffers):
         image = Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")
-    except BaseException:
-        for buffer in buffers.values():
-            buffer.destroy()
-        raise
-    return {**buffers, "d_image": image}
+        return {**buffers, "d_image": image}
 
 
 def check_loss(device: Device) -> None:

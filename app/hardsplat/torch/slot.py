@@ -16,7 +16,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.backends import Backend
-from hardsplat.raster.core.parameters import Planes, Storage, plane_table
+from hardsplat.raster.core.parameters import Planes, plane_table
 from hardsplat.raster.core.rasterizer import pairs_wanted
 from hardsplat.raster.core.sinks import STORE_ROWS
 from hardsplat.raster.pictures import TENSOR_PASSES
@@ -47,10 +47,9 @@ class Given:
             self.destroy()
             raise
         self._told, self._count = b"", -1  # what the device has
-        storage, all_quantities = Storage(link.device), quantities.QUANTITIES.values()
-        self._table = plane_table(
-            {q.name: Planes(storage, q, 0, q.planes(0)) for q in all_quantities}
-        )
+        every = quantities.QUANTITIES.items()
+        planes = {name: Planes(link.device, q, 0, q.planes(0)) for name, q in every}
+        self._table = plane_table(planes)
         first = {place.quantity.name: place.plane for place in quantities.places()}
         self._rows = [self._table["at"][first[q] : first[q] + 1] for q in PLANES.values()]
 

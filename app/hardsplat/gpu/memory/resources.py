@@ -3,12 +3,12 @@ and what is destroyed with its owner."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
 
-from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Destroyable, Device
 from hardsplat.gpu.memory.buffer import Buffer, copy_regions, record_copy
 from hardsplat.gpu.memory.image import Image
@@ -44,6 +44,17 @@ class Owned:
         """Destroys them all. May be called again, and after it there may be new ones."""
         while self._parts:
             self._parts.pop().destroy()
+
+
+@contextmanager
+def undone(parts: Mapping[str, Destroyable]) -> Iterator[None]:
+    """Destroys the parts that there are, where the block raises."""
+    try:
+        yield
+    except BaseException:
+        for part in parts.values():
+            part.destroy()
+        raise
 
 
 def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:
@@ -92,13 +103,9 @@ def allocate_filled(device: Device, values: Mapping[str, np.ndarray | int]) -> d
 def allocate_all(device: Device, nbytes: dict[str, int], host: bool = False) -> dict[str, Buffer]:
     """Buffers by name, all of them or, with OutOfMemory, none. host: see Buffer."""
     out: dict[str, Buffer] = {}
-    try:
+    with undone(out):
         for name, size in nbytes.items():
             out[name] = Buffer(device, size, name, host=host)
-    except OutOfMemory:
-        for buffer in out.values():
-            buffer.destroy()
-        raise
     return out
 
 
@@ -128,14 +135,10 @@ def allocate_overlaid(device: Device, nbytes: dict[str, int], lives: Lives) -> d
         return allocate_all(device, nbytes)
     apart = {name: size for name, size in nbytes.items() if name not in lives}
     out = allocate_all(device, apart)
-    try:
+    with undone(out):
         out[MEMORY] = Buffer(device, most, MEMORY, grows_with="splats")
         for name, place in places.items():
             out[name] = Buffer(device, sizes[name], name, within=(out[MEMORY], place))
-    except OutOfMemory:
-        for buffer in out.values():
-            buffer.destroy()
-        raise
     return out
 
 

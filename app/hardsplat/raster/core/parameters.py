@@ -31,26 +31,20 @@ from hardsplat.tables.quantities import Of, Quantity
 _MEMBERS = ("of_splats", "of_photographs", "of_cameras", "of_texels")  # as trained.ORDER
 
 
-@dataclass(frozen=True)
-class Storage:
-    """Where planes lie: on the device, but averages in the host's memory. moments: how those of
-    Adam are stored, None for none. out_of_core: quantities that spill are in the host's memory,
-    too."""
-
-    device: Device
-    moments: MomentFormat | None = None
-    out_of_core: bool = False
-
-
 @dataclass
 class Planes:
     """The buffers of one quantity by role, plane by plane: `value`, Adam's `first` and `second`,
-    `gradient`, `average`. count: how many planes it has, 0 where splats lack it."""
+    `gradient`, `average`. They lie on the device, but averages in the host's memory.
 
-    storage: Storage
+    count: how many planes it has, 0 where splats lack it. moments: how those of Adam are stored,
+    None for none. out_of_core: a quantity that spills is in the host's memory, too."""
+
+    device: Device
     quantity: Quantity
     capacity: int
     count: int
+    moments: MomentFormat | None = None
+    out_of_core: bool = False
     buffers: dict[str, list[Buffer]] = field(default_factory=dict)
 
     @cached_property
@@ -62,7 +56,7 @@ class Planes:
 
     def itemsize(self, role: str) -> int:
         """Bytes of an item in a plane."""
-        moments = self.storage.moments if role in ("first", "second") else None
+        moments = self.moments if role in ("first", "second") else None
         return self.quantity.width * (moments.nbytes if moments else 4)
 
     def add(self, role: str) -> None:
@@ -73,10 +67,10 @@ class Planes:
 
     def _allocate(self, role: str, capacity: int) -> Buffer:
         return Buffer(
-            self.storage.device,
+            self.device,
             capacity * self.itemsize(role),
             next(name for name, roles in self.roles.items() if role in roles),
-            host=role == "average" or (self.storage.out_of_core and self.quantity.spills),
+            host=role == "average" or (self.out_of_core and self.quantity.spills),
             addressed=True,
             grows_with="splats" if self.quantity.of == "splat" else "",
         )
@@ -147,7 +141,6 @@ class Parameters:
     ):
         self.device, self.sh_degree, self._gradients = device, sh_degree, gradients
         self._moments = MOMENT_FORMATS[moments] if moments else None
-        storage = Storage(device, self._moments, out_of_core)
         numbers = {"splat": capacity, "photograph": 0, "camera": 0, "texel": 0, **(items or {})}
         self._planes: dict[str, Planes] = {}
         self._follow: dict[str, Buffer] = {}
@@ -158,8 +151,8 @@ class Parameters:
             for name in follow:
                 self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
             for quantity in quantities.QUANTITIES.values():
-                count = quantity.planes(sh_degree)
-                planes = Planes(storage, quantity, numbers[quantity.of], count)
+                n, count = numbers[quantity.of], quantity.planes(sh_degree)
+                planes = Planes(device, quantity, n, count, self._moments, out_of_core)
                 self._planes[quantity.name] = planes
                 for role in self._roles(quantity):
                     planes.add(role)

@@ -23,7 +23,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
-from hardsplat.gpu.memory.resources import allocate_all
+from hardsplat.gpu.memory.resources import allocate_all, undone
 from hardsplat.gpu.passes.declared import ComputePass, DepthTest, DrawPass, Pipeline
 from hardsplat.raster.core.projection import for_score, scored
 from hardsplat.raster.core.sinks import SCORES
@@ -145,19 +145,6 @@ def unfinished_draw(
     return DrawPass(
         name, "draw/canvas.vert", fragment, (reads,), written, depth=test, spec=spec, slots=slots
     )
-
-
-def with_unfinished(
-    device: Device, buffers: dict[str, Buffer], across: int, tall: int
-) -> dict[str, Buffer | Image]:
-    """buffers, and a depth image in which finished blocks are rejected. Raises OutOfMemory with
-    nothing allocated, the buffers included."""
-    try:
-        return {**buffers, "unfinished": DepthImage(device, across, tall, "unfinished")}
-    except BaseException:
-        for buffer in buffers.values():
-            buffer.destroy()
-        raise
 
 
 @dataclass(frozen=True)
@@ -288,7 +275,9 @@ class FragmentLists(Blocked):
         buffers = allocate_all(device, contract.nbytes(sizes))
         if self.blends:
             return {**buffers}
-        return with_unfinished(device, buffers, across, down * self.segments)
+        with undone(buffers):
+            rejected = DepthImage(device, across, down * self.segments, "unfinished")
+            return {**buffers, "unfinished": rejected}
 
     @property
     def first_pairs(self) -> int:
@@ -412,7 +401,9 @@ class Ordered(Backward):
         blocks = Buffer(device, across * down * pixels * format.packed, "blocks")
         if not self._rejects:
             return {"blocks": blocks}
-        return with_unfinished(device, {"blocks": blocks}, across, down * self.segments)
+        with undone({"blocks": blocks}):
+            rejected = DepthImage(device, across, down * self.segments, "unfinished")
+            return {"blocks": blocks, "unfinished": rejected}
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""

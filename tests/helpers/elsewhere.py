@@ -1,7 +1,11 @@
 """Both rasterizers against the float64 oracle on whatever device the environment names:
-`python -m tests.helpers.swiftshader` prints what it finds as JSON."""
+`python -m tests.helpers.elsewhere` prints what it finds as JSON. `found` runs it."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
@@ -10,7 +14,8 @@ from hardsplat.tables.tiles import TILE_BACKWARDS
 from tests.helpers.drawing import PARAMETERS, compare, runnable, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 
-SEED = 3
+ROOT, SEED = Path(__file__).parents[2], 3
+SMALL, DEEP = (60, 33, 25, 1, 8), (300, 70, 52, 1, 60)  # splats, size, SH degree, overlap
 DRAWS = {
     "blocks": dict(ordering="raster_order", block="2x2"),
     "segments": dict(ordering="raster_order", block="2x2", segments=3),
@@ -42,22 +47,31 @@ def rejecting(device: Device, **options) -> float:
     return max(relative_l2(found[0][name], found[1][name]) for name in PARAMETERS)
 
 
-def main() -> None:
-    device = open_device()
-    scene = random_scene(SEED, 60, 33, 25, 1, overlap=8)
-    found = {
-        "device": device.name,
-        "pushes": "push_descriptor" in device.capabilities,
-        "draws": {name: exact(device, scene, format="float32", **DRAWS[name]) for name in DRAWS},
-        "tiles": {
-            name: exact(device, scene, rasterizer="tiled", tile_backward=name)
-            for name in runnable(device, TILE_BACKWARDS)
-        },
-        "rejected": {name: rejecting(device, **options) for name, options in WAYS.items()},
+def found(environment: dict[str, str], *words: str) -> dict:
+    """What a process finds with these variables. words: of `main`."""
+    own = os.environ | environment | {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
+    command = [sys.executable, "-m", "tests.helpers.elsewhere", *words]
+    done = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main(words: list[str]) -> None:
+    """words: "tiles" for the tiled rasterizer alone, on a deeper scene."""
+    device, alone = open_device(), "tiles" in words
+    scene = random_scene(SEED, *(DEEP if alone else SMALL))
+    out = {"device": device.name, "lanes": device.subgroup_size}
+    out["pushes"] = "push_descriptor" in device.capabilities
+    out["tiles"] = {
+        name: exact(device, scene, rasterizer="tiled", tile_backward=name)
+        for name in runnable(device, TILE_BACKWARDS)
     }
+    if not alone:
+        drawn = {name: exact(device, scene, format="float32", **DRAWS[name]) for name in DRAWS}
+        out |= {"draws": drawn, "rejected": {n: rejecting(device, **WAYS[n]) for n in WAYS}}
     device.check_validation()
-    print(json.dumps(found))
+    print(json.dumps(out))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
