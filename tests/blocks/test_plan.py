@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from hardsplat.base.errors import UserError
-from hardsplat.blocks.assign import photographs_of, shares
 from hardsplat.blocks.cut import (
     LEAST_SHARE,
     BlockBox,
@@ -22,7 +21,7 @@ from hardsplat.blocks.cut import (
 from hardsplat.blocks.join import join
 from hardsplat.blocks.leaf import SLACK, may_show
 from hardsplat.blocks.plan import MARGIN, BlockPlan, SceneBlock, load_plan
-from hardsplat.blocks.planner import Wanted
+from hardsplat.blocks.planner import Wanted, photographs_of, shares
 from hardsplat.blocks.polish import seams_of, sources_of
 from hardsplat.io.formats import ply
 from hardsplat.io.splats import load_splats, save_splats

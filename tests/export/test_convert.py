@@ -146,7 +146,7 @@ def test_formats_that_are_to_be_small_leave_out_what_no_view_shows(
     order = np.argsort(shown)
     least = int((np.cumsum(shown[order]) <= 3e-4 * shown.sum()).sum())
     assert 50 <= least < 100
-    for row in (row for row in FILE_FORMATS.values() if row.writer):
+    for row in (row for row in FILE_FORMATS.values() if row.writes):
         done = convert(folder, tmp_path / f"a{row.suffix}", quiet=True, measured=False)
         assert done.written == len(g) - (least if row.by_views else 0)
     assert (
@@ -282,7 +282,7 @@ def test_the_filter_of_splats_is_said_where_a_format_can(scene, tmp_path, caplog
     g = some_splats(50, 1)
     result_of(tmp_path / "run", g, antialiased=True, data_dir=scene)
     for row in FILE_FORMATS.values():
-        if row.writer:
+        if row.writes:
             convert(tmp_path / "run", path := tmp_path / f"a{row.suffix}", quiet=True)
             warned = any(path.name in m and "2D filter" in m for m in caplog.messages)
             assert is_antialiased(path) == row.keeps_filter == (not warned)

@@ -76,7 +76,7 @@ CASES = {  # format -> how it is mutated, times
 
 
 # test_ply.py spoils those of the original 3DGS
-OTHERS = [n for n, row in FILE_FORMATS.items() if row.writer and n not in (*CASES, "ply")]
+OTHERS = [n for n, row in FILE_FORMATS.items() if row.writes and n not in (*CASES, "ply")]
 
 
 @pytest.mark.parametrize("name", [*CASES, *OTHERS])

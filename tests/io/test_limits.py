@@ -108,7 +108,7 @@ def test_what_a_format_does_not_hold_is_told(tmp_path, caplog, kind, g, words):
 def test_ordinary_splats_are_written_without_a_word(tmp_path, caplog):
     g = some_splats(3000, 3)
     for row in FILE_FORMATS.values():
-        if row.writer:
+        if row.writes:
             save_splats(tmp_path / f"a{row.suffix}", g)
             assert len(load_splats(tmp_path / f"a{row.suffix}")) == 3000
     assert not caplog.messages

@@ -82,17 +82,26 @@ def test_panoramas_are_known_by_shape_and_metadata(size, xmp, wanted):
     assert taken_of(opened(size, xmp)).panorama is wanted
 
 
-@pytest.fixture
-def model():
+def courtyard(place=None):
     """The courtyard, whose world is in metres with +z up, moved, turned and scaled; and the true
-    camera centres by name."""
+    camera centres by name. place: (index, turn as it is) -> turn and centre of each instead."""
     import pycolmap
 
-    found = pycolmap.Reconstruction(COURTYARD / "sparse" / "0")
-    centres = {image.name: image.projection_center() for image in found.images.values()}
+    found, centres = pycolmap.Reconstruction(COURTYARD / "sparse" / "0"), {}
+    for number, (i, image) in enumerate(sorted(found.images.items())):
+        if place:
+            turn, centre = place(number, image.cam_from_world().rotation)
+            shift = -np.array(turn.matrix()) @ centre
+            found.frames[i].rig_from_world = pycolmap.Rigid3d(turn, shift)
+        centres[image.name] = image.projection_center()
     q = np.array([0.3, -0.5, 0.2, 0.7])
     found.transform(pycolmap.Sim3d(0.2, pycolmap.Rotation3d(q / np.linalg.norm(q)), [5, -3, 2]))
     return found, centres
+
+
+@pytest.fixture
+def model():
+    return courtyard()
 
 
 def taken(centres, noise=0.0, **how):
@@ -154,24 +163,21 @@ def test_a_model_upright(model):
 
 
 @needs_pycolmap
-def test_a_model_of_photographs_straight_down(model):
+def test_a_model_of_photographs_straight_down():
     """Of a drone: their tops point anywhere, and their sides are level."""
     import pycolmap
 
     from hardsplat.sfm.colmap.aligning import align
 
-    found = pycolmap.Reconstruction(COURTYARD / "sparse" / "0")
-    centres, rng = {}, np.random.default_rng(8)
-    for i, image in found.images.items():
-        centres[image.name] = centre = np.array([i % 7, i // 7, 20.0])
+    rng = np.random.default_rng(8)
+
+    def place(i, turn):
         c, s = np.cos(i), np.sin(i)
-        shake = 0.05 * rng.normal(size=3)
-        turn = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1]])
-        turn = pycolmap.Rotation3d(turn) * pycolmap.Rotation3d(shake)
-        shift = -np.array(turn.matrix()) @ centre
-        found.frames[i].rig_from_world = pycolmap.Rigid3d(turn, shift)
-    q = np.array([0.3, -0.5, 0.2, 0.7])
-    found.transform(pycolmap.Sim3d(0.2, pycolmap.Rotation3d(q / np.linalg.norm(q)), [5, -3, 2]))
+        down = pycolmap.Rotation3d(np.array([[c, s, 0], [s, -c, 0], [0, 0, -1]]))
+        shake = pycolmap.Rotation3d(0.05 * rng.normal(size=3))
+        return down * shake, np.array([i % 7, i // 7, 20.0])
+
+    found, centres = courtyard(place)
     assert align(found, {name: asdict(Taken()) for name in centres})["by"] == "gravity"
     heights = [image.projection_center()[1] for image in found.images.values()]
     middle = np.mean([point.xyz[1] for point in found.points3D.values()])
@@ -201,20 +207,11 @@ def test_positions_that_do_not_fit_are_not_used(model):
 
 
 @needs_pycolmap
-def test_positions_on_a_line(model):
+def test_positions_on_a_line():
     """A walk straight on: scale and heading by positions, the up direction by how it was held."""
-    import pycolmap
-
     from hardsplat.sfm.colmap.aligning import align
 
-    found = pycolmap.Reconstruction(COURTYARD / "sparse" / "0")
-    centres = {}
-    for number, (i, image) in enumerate(sorted(found.images.items())):
-        turn = image.cam_from_world().rotation
-        centres[image.name] = centre = np.array([0.3 * number, 2.0 * number, 1.6])
-        found.frames[i].rig_from_world = pycolmap.Rigid3d(turn, -np.array(turn.matrix()) @ centre)
-    q = np.array([0.3, -0.5, 0.2, 0.7])
-    found.transform(pycolmap.Sim3d(0.2, pycolmap.Rotation3d(q / np.linalg.norm(q)), [5, -3, 2]))
+    found, centres = courtyard(lambda i, turn: (turn, np.array([0.3 * i, 2.0 * i, 1.6])))
     done = align(found, taken(centres))
     assert done["by"] == "gps" and "lie on a line" in done["note"]
     where = {image.name: image.projection_center() for image in found.images.values()}

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.blocks.assign import photographs_of, shares
 from hardsplat.blocks.cut import BlockBox, cut_grid, cut_in_two, cut_into, cut_to_fit, upright_axes
 from hardsplat.blocks.plan import BlockPlan, SceneBlock
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import load_splats
+from hardsplat.model.camera import Camera
 
 FEWEST = 50  # photographs of a block, where the program decides how many blocks there are
 LEAST_INSIDE = 0.3  # share of the splats of a block, with those around it, below which halves
 # would hardly be smaller
 FILLED = 0.7  # share of a device's memory that a block's splats may take
 MOST_BLOCKS = 4_096
+LEAST_WEIGHT = 0.05  # share of what a photograph shows that lies in a block which trains on it
+LEAST_POINTS = 50  # points of a block that a camera in it must see more of
+MOST_PHOTOGRAPHS = 1_500  # photographs a block, those with the largest share first
 
 
 @dataclass(frozen=True)
@@ -150,3 +153,41 @@ def halved(
         begins = f"blocks/{block.name}/{start.name}"
         halves.append(replace(half, cap=most, steps=steps, seconds=seconds, start=begins))
     return halves
+
+
+def shares(
+    boxes: Sequence[BlockBox], places: np.ndarray, weights: Iterable[np.ndarray]
+) -> np.ndarray:
+    """(V, B) share of each block in the blended weight of each photograph.
+
+    places: (N, 2) of the splats. weights: for each photograph (N,), sums of alpha times the
+    transmittance in front over its pixels.
+    """
+    owner = np.full(len(places), len(boxes))
+    for number, box in enumerate(boxes):
+        owner[box.holds(places)] = number
+    sums = np.array([np.bincount(owner, w, len(boxes) + 1)[: len(boxes)] for w in weights])
+    return sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-30)
+
+
+def photographs_of(
+    box: BlockBox,
+    share: np.ndarray,
+    cameras: Sequence[Camera],
+    axes: np.ndarray,
+    points: np.ndarray,
+) -> list[int]:
+    """Indices of the photographs of a block, most share first.
+
+    share: (V,) of the block in each photograph. axes: (2, 3) horizontal. points: (P, 3) of the
+    scene, world units.
+    """
+    within = points[box.holds(points @ axes.T)]
+    standing = box.holds(np.array([camera.position for camera in cameras]) @ axes.T)
+    chosen = [
+        v
+        for v in np.argsort(-share, kind="stable")
+        if share[v] >= LEAST_WEIGHT
+        or (standing[v] and len(cameras[v].pixels(within)[0]) > LEAST_POINTS)
+    ]
+    return [int(v) for v in chosen[:MOST_PHOTOGRAPHS]]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.files import replacing
-from hardsplat.blocks.assign import shares
 from hardsplat.blocks.plan import BlockPlan
+from hardsplat.blocks.planner import shares
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import load_splats

@@ -84,26 +84,17 @@ def train_tasks(tasks: Sequence[Path], settings: BlockSettings) -> dict[str, str
     """Trains blocks, and returns why some failed, by name. Raises UserError where there is no
     worker with a device."""
     failed: dict[str, str] = {}
-    for task, error in train_on_workers(tasks, settings):
-        if error:
-            failed[task.name] = error
-            tqdm.write(f"{task.name} failed: {error}")
-    return failed
-
-
-def train_on_workers(
-    tasks: Sequence[Path], settings: BlockSettings
-) -> Iterator[tuple[Path, str | None]]:
-    """(folder, why it failed, or None) of blocks as they end. Raises UserError where there is no
-    worker with a device."""
     if not tasks:
-        return
+        return failed
     scheduler = scheduler_of(settings)
     devices = () if scheduler else devices_of(settings)
     work = [(task, __version__) for task in tasks]
     for number, outcome in on_workers(train_task, work, devices, scheduler):
-        failed = isinstance(outcome, Exception)
-        yield tasks[number], " ".join(str(outcome).split()) if failed else outcome
+        if outcome:  # an exception, or why it failed
+            name, why = tasks[number].name, " ".join(str(outcome).split())
+            failed[name] = why
+            tqdm.write(f"{name} failed: {why}")
+    return failed
 
 
 def devices_of(settings: BlockSettings) -> list[str | None]:

@@ -25,8 +25,7 @@ from hardsplat.base.parallel import CORES, THREADS
 from hardsplat.base.progress import Bar
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import SplatStream, ahead, in_memory
-from hardsplat.io.formats.sog import META
-from hardsplat.io.formats.sog_write import write_folder
+from hardsplat.io.formats.sog import META, write_folder
 from hardsplat.io.order import Bucket, Dealt
 from hardsplat.io.splats import log_dropped, usable_pieces
 from hardsplat.model import morton

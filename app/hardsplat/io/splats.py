@@ -136,24 +136,23 @@ def usable_pieces(splats: SplatStream, dropped: Counter) -> Iterator[Gaussians]:
 def faults(g: Gaussians, dropped: Counter) -> np.ndarray:
     """(N,) bool, which can be drawn. Counts the others in `dropped` by the first thing that is
     wrong with them."""
-    good = np.ones(len(g), bool)
-    for what, bad in _faults(g):
-        dropped[what] += int((bad & good).sum())
-        good &= ~bad
-    return good
-
-
-def _faults(g: Gaussians) -> Iterator[tuple[str, np.ndarray]]:
     n, finite = len(g), np.isfinite(g.opacities)
     for values in (g.means, g.quats, g.sh.reshape(n, -1)):
         finite &= np.isfinite(values).all(axis=1)
     for values in g.extra.values():
         finite &= np.isfinite(values).all(axis=(0, 2))
-    yield "NaN or infinite numbers", ~finite
-    yield "scales that are NaN or beyond float32", ~np.isfinite(g.scales).all(axis=1)
-    yield "a rotation of zeros", np.all(g.quats == 0, axis=1)
-    yield "negative scales", np.any(g.scales < 0, axis=1)
-    yield "an opacity outside 0..1", (g.opacities < 0) | (g.opacities > 1)
+    wrong = {
+        "NaN or infinite numbers": ~finite,
+        "scales that are NaN or beyond float32": ~np.isfinite(g.scales).all(axis=1),
+        "a rotation of zeros": np.all(g.quats == 0, axis=1),
+        "negative scales": np.any(g.scales < 0, axis=1),
+        "an opacity outside 0..1": (g.opacities < 0) | (g.opacities > 1),
+    }
+    good = np.ones(n, bool)
+    for what, bad in wrong.items():
+        dropped[what] += int((bad & good).sum())
+        good &= ~bad
+    return good
 
 
 def log_dropped(path: str | Path, splats: SplatStream, dropped: Counter) -> None:

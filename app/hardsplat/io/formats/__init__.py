@@ -20,9 +20,9 @@ class FileFormat:
 
     suffix: end of the file's name, or all of it where it begins without a dot. frame: where its
     axes x, y, z point, as in SPZ's documentation: R right, L left, U up, D down, F forward, B back.
-    reader, writer: modules of this folder, with the functions `read` and `write`; without a writer
-    it is only read. The reader has `holds(path)` where other formats share the suffix, and
-    `size(path)`, bytes, where several files belong together.
+    module: of this folder, with the functions `read` and, where it `writes`, `write`. It has
+    `holds(path)` where other formats share the suffix, and `size(path)`, bytes, where several files
+    belong together.
 
     morton: neighbours in space must be neighbours in the file for it to be small. keeps_filter: it
     can say that splats are antialiased. by_views: it loses less where `seen` of the stream is
@@ -31,12 +31,16 @@ class FileFormat:
 
     suffix: str
     frame: str
-    reader: str
-    writer: str = ""
+    module: str
+    writes: bool = True
     morton: bool = False
     keeps_filter: bool = True
     by_views: bool = False
     highest_degree: int = 3
+
+    @property
+    def _module(self) -> Any:
+        return import_module(f"{__name__}.{self.module}")
 
     @property
     def ending(self) -> str:
@@ -49,39 +53,35 @@ class FileFormat:
         whole = not self.suffix.startswith(".")
         if path.name != self.suffix if whole else not path.name.lower().endswith(self.ending):
             return False
-        asks = getattr(_module(self.reader), "holds", None)
+        asks = getattr(self._module, "holds", None)
         return asks is None or asks(path)
 
     def read(self, path: Path) -> SplatStream:
         """Splats in the format's frame, after checks that take no memory."""
-        return _module(self.reader).read(path)
+        return self._module.read(path)
 
     def write(self, path: Path, splats: SplatStream) -> Lost | None:
         """Writes splats in the format's frame; what the file does not hold, if anything."""
-        return _module(self.writer).write(path, splats)
+        return self._module.write(path, splats)
 
     def size(self, path: Path) -> int:
         """Bytes of all files that belong to it."""
-        own = getattr(_module(self.reader), "size", None)
+        own = getattr(self._module, "size", None)
         return own(path) if own else path.stat().st_size
-
-
-def _module(name: str) -> Any:
-    return import_module(f"{__name__}.{name}")
 
 
 FILE_FORMATS = {  # of rows with the same suffix the first that holds the file reads it
     "compressed.ply": FileFormat(
-        ".compressed.ply", "RDF", "compressed_ply", "compressed_ply", morton=True, by_views=True),
-    "ply": FileFormat(".ply", "RDF", "ply", "ply"),
-    "checkpoint": FileFormat(".npz", "RDF", "checkpoint"),
-    "npz": FileFormat(".npz", "RDF", "npz", "npz"),
-    "splat": FileFormat(".splat", "RDF", "splat", "splat", keeps_filter=False, highest_degree=0),
-    "spz": FileFormat(".spz", "RUB", "spz", "spz", morton=True, by_views=True),
-    "sog": FileFormat(".sog", "RDF", "sog", "sog_write", morton=True, by_views=True),
-    "sog folder": FileFormat("meta.json", "RDF", "sog"),
-    "streamed sog": FileFormat("lod-meta.json", "RDF", "streamed_sog"),
-    "glb": FileFormat(".glb", "LUF", "glb", "glb"),
+        ".compressed.ply", "RDF", "compressed_ply", morton=True, by_views=True),
+    "ply": FileFormat(".ply", "RDF", "ply"),
+    "checkpoint": FileFormat(".npz", "RDF", "checkpoint", writes=False),
+    "npz": FileFormat(".npz", "RDF", "npz"),
+    "splat": FileFormat(".splat", "RDF", "splat", keeps_filter=False, highest_degree=0),
+    "spz": FileFormat(".spz", "RUB", "spz", morton=True, by_views=True),
+    "sog": FileFormat(".sog", "RDF", "sog", morton=True, by_views=True),
+    "sog folder": FileFormat("meta.json", "RDF", "sog", writes=False),
+    "streamed sog": FileFormat("lod-meta.json", "RDF", "streamed_sog", writes=False),
+    "glb": FileFormat(".glb", "LUF", "glb"),
 }  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def readable() -> list[str]:
 
 
 def writable() -> list[str]:
-    return [row.suffix for row in FILE_FORMATS.values() if row.writer]
+    return [row.suffix for row in FILE_FORMATS.values() if row.writes]
 
 
 def format_to_read(path: Path) -> FileFormat:
@@ -109,6 +109,6 @@ def format_to_read(path: Path) -> FileFormat:
 def format_to_write(path: Path) -> FileFormat:
     """By the end of its name. Raises UserError where there is none."""
     for row in FILE_FORMATS.values():
-        if row.writer and path.name.lower().endswith(row.suffix):
+        if row.writes and path.name.lower().endswith(row.suffix):
             return row
     raise UserError(f"{path}: splats are written as {', '.join(writable())}")

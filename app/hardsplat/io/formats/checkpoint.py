@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import ArrayLike
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError, reason
@@ -29,7 +30,6 @@ from hardsplat.tables import quantities
 from hardsplat.tables.quantities import Of
 
 VERSION = 5
-_BLOCK = 1 << 22  # bytes that are written at a time
 NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
 
 
@@ -129,20 +129,17 @@ def save(
         ):
             numbers = dict(version=VERSION, step=c.step, sh_degree=c.sh_degree)
             for name, values in (numbers | c.buffers).items():
-                _write_array(archive, name, np.asarray(values, order="C"))
-            _write_array(archive, "log", np.array(json.dumps(log.result() if log else c.log)))
+                _add(archive, name, values)
+            _add(archive, "log", json.dumps(log.result() if log else c.log))
     except OSError as error:
         advice = "free some space or choose another --result-dir"
         raise UserError(f"cannot write {path}: {error.strerror}; {advice}") from None
 
 
-def _write_array(archive: zipfile.ZipFile, name: str, values: np.ndarray) -> None:
-    """Writes what numpy.savez does, without a copy of the array."""
+def _add(archive: zipfile.ZipFile, name: str, values: ArrayLike) -> None:
+    """Writes what numpy.savez does, array by array."""
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-        npy.write_array_header_1_0(member, npy.header_data_from_array_1_0(values))
-        raw = values.reshape(-1).view(np.uint8)
-        for at in range(0, raw.size, _BLOCK):
-            member.write(raw[at : at + _BLOCK].data)
+        npy.write_array(member, np.asarray(values))
 
 
 def _history(log) -> dict:

@@ -3,19 +3,16 @@ sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import numpy as np
 
 from hardsplat.base.parallel import THREADS
 
-T = TypeVar("T")
 _COARSE = 256  # cells of the tree's first level
 _PROBES = 2  # cells that are searched for a vector's nearest entry
 _CELLS = 1024  # of a histogram
-_FINE = 1 << 14
 _NUMBERS = 1 << 19  # that a codebook of numbers is learned from, at most
 _ALONE = 1 << 18  # multiplications of a matrix product that OpenBLAS makes in one thread
 _CACHED = 1 << 18  # distances
@@ -49,27 +46,9 @@ def scalar_codebook(sample: np.ndarray, size: int = 256) -> np.ndarray:
 
 
 def scalar_labels(values: np.ndarray, book: np.ndarray) -> np.ndarray:
-    """The index of the nearest entry of an ascending codebook, uint8, of the shape of `values`.
-
-    Most values lie in one of _FINE equal ranges that no border between entries crosses: a table
-    has their index, in a fifth of the time of a search.
-    """
+    """The index of the nearest entry of an ascending codebook, uint8, of the shape of `values`."""
     borders = (book[1:] / 2 + book[:-1] / 2).astype(values.dtype)
-    with np.errstate(all="ignore"):
-        per = _FINE / (borders[-1] - borders[0])
-    if values.size < _FINE or not 0 < per < np.inf:
-        return np.searchsorted(borders, values).astype(np.uint8)
-
-    def place(x: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            return np.clip((x - borders[0]) * per + 1, 0, _FINE + 1).astype(np.int32)
-
-    counts = np.bincount(place(borders), minlength=_FINE + 2)
-    found = place(values)
-    labels = (np.cumsum(counts) - counts).astype(np.uint8)[found]
-    unsure = counts[found] > 0
-    labels[unsure] = np.searchsorted(borders, values[unsure])
-    return labels
+    return np.searchsorted(borders, values).astype(np.uint8)
 
 
 class Palette:
@@ -108,14 +87,16 @@ class Palette:
             which = which[_some(weights[which], 32 * shares[k], own, weighted=False)]
             return _lloyd(sample[which], weights[which], shares[k], own, turns)
 
-        leaves = _side_by_side(leaf, range(len(members)), threads)
+        with ThreadPoolExecutor(threads) as pool:
+            leaves = list(pool.map(leaf, range(len(members))))
         self.entries = np.concatenate(leaves)
         self._starts = np.concatenate([[0], np.cumsum([len(leaf) for leaf in leaves])])
 
     def labels(self, vectors: np.ndarray) -> np.ndarray:
         """(N,) the index of the nearest entry among those of the nearest cells."""
         parts = np.array_split(np.ascontiguousarray(vectors, np.float32), self._threads)
-        return np.concatenate(_side_by_side(self._labels, parts, self._threads))
+        with ThreadPoolExecutor(self._threads) as pool:
+            return np.concatenate(list(pool.map(self._labels, parts)))
 
     def _labels(self, vectors: np.ndarray) -> np.ndarray:
         probes = min(_PROBES, len(self._roots))
@@ -131,13 +112,6 @@ class Palette:
             nearer = squared < best[which]
             best[which[nearer]], label[which[nearer]] = squared[nearer], start + found[nearer]
         return label
-
-
-def _side_by_side(
-    do: Callable[[T], np.ndarray], parts: Iterable[T], threads: int
-) -> list[np.ndarray]:
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(do, parts))
 
 
 def _shares(errors: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:

@@ -13,14 +13,16 @@ import math
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.parallel import THREADS
 from hardsplat.io.formats import base
-from hardsplat.io.formats.base import COEFFICIENTS, SplatStream, archive_in, reading
+from hardsplat.io.formats.base import COEFFICIENTS, Lost, SplatStream, archive_in, reading
+from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
 from hardsplat.model.gaussians import Gaussians
 
 CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN_labels": 2}
@@ -29,6 +31,16 @@ META = "meta.json"
 COLUMNS = 64  # palette entries in a row of pixels
 MOST_ENTRIES = 1 << 16
 _LONGEST_META = 1 << 20  # bytes; ours take 12 kB
+_MANY = 1 << 17  # splats from which finer codebooks are a small part of the file
+# of codebooks, which could have 256: fewer lose little compared with what the palette does, and the
+# images compress better
+_LEVELS_OF_FEW = {"scales": 128, "sh0": 128, "shN": 16}
+_LEVELS_OF_MANY = {"scales": 256, "sh0": 256, "shN": 64}
+_COARSE = "are smaller than the step of positions: .ply and .glb keep them"
+_FAR_SIZE = 0.2  # of logarithms
+_SIZES = "became a fifth larger or smaller, because sizes differ much: .ply and .glb keep them"
+_BOOK = 256  # numbers in a codebook, where programs expect so many; unused ones repeat the last
+_SAMPLE = 1 << 19  # splats that codebooks are learned from
 
 
 def read(path: Path) -> SplatStream:
@@ -38,52 +50,29 @@ def read(path: Path) -> SplatStream:
     with reading(path), _members_in(path) as members:
         meta = _Meta(path, members)
         base.check_count(path, meta.count)
-        base.check_expansion(path, meta.count * _PIXELS, members.nbytes())
+        base.check_expansion(path, meta.count * _PIXELS, size(path))
     return SplatStream(meta.count, meta.degree, lambda: _pieces(path, meta), meta.antialiased)
 
 
-class _Members(Protocol):
-    """The files of a SOG, by name. read: raises KeyError or OSError where there is none."""
+@dataclass(frozen=True)
+class _Members:
+    """The files of a SOG: those of a zip, or of the folder of a meta.json, none outside of it, and
+    no links."""
 
-    def has(self, name: str) -> bool: ...
-    def size(self, name: str) -> int: ...
-    def nbytes(self) -> int: ...
-    def read(self, name: str) -> bytes: ...
+    folder: Path
+    archive: zipfile.ZipFile | None
 
-
-class _Zipped:
-    def __init__(self, path: Path, archive: zipfile.ZipFile):
-        self._path, self._archive, self._names = path, archive, set(archive.namelist())
-        self.read = archive.read
-
-    def has(self, name: str) -> bool:
-        return name in self._names
-
-    def size(self, name: str) -> int:
-        return self._archive.getinfo(name).file_size
-
-    def nbytes(self) -> int:
-        return base.size_of(self._path)
-
-
-class _Beside:
-    """Files of the folder of a meta.json, none outside of it, and no links."""
-
-    def __init__(self, path: Path):
-        self._folder = path.parent
-
-    def has(self, name: str) -> bool:
-        file = self._folder / name
-        return Path(name).name == name and file.is_file() and not file.is_symlink()
-
-    def size(self, name: str) -> int:
-        return (self._folder / name).stat().st_size
-
-    def nbytes(self) -> int:
-        return folder_bytes(self._folder)
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None where there is none."""
+        if self.archive:
+            info = self.archive.NameToInfo.get(name)
+            return info.file_size if info else None
+        file = self.folder / name
+        inside = Path(name).name == name and file.is_file() and not file.is_symlink()
+        return file.stat().st_size if inside else None
 
     def read(self, name: str) -> bytes:
-        return (self._folder / name).read_bytes()
+        return self.archive.read(name) if self.archive else (self.folder / name).read_bytes()
 
 
 def size(path: Path) -> int:
@@ -99,10 +88,10 @@ def folder_bytes(folder: Path) -> int:
 @contextmanager
 def _members_in(path: Path) -> Iterator[_Members]:
     if path.name == META:
-        yield _Beside(path)
+        yield _Members(path.parent, None)
     else:
         with archive_in(path, "a bundled SOG file, which is a zip") as archive:
-            yield _Zipped(path, archive)
+            yield _Members(path.parent, archive)
 
 
 class _Meta:
@@ -110,7 +99,7 @@ class _Meta:
 
     def __init__(self, path: Path, members: _Members):
         self._path, self._members = path, members
-        if not members.has(META) or members.size(META) > _LONGEST_META:
+        if (length := members.size(META)) is None or length > _LONGEST_META:
             what = f"no {META} of at most {_LONGEST_META} bytes in it"
             raise UserError(f"{path}: {what}, so it is no bundled SOG file")
         meta = json.loads(members.read(META))
@@ -155,7 +144,7 @@ class _Meta:
         return names
 
     def _has(self, name: object) -> bool:
-        return isinstance(name, str) and self._members.has(name)
+        return isinstance(name, str) and self._members.size(name) is not None
 
 
 def _pieces(path: Path, meta: _Meta) -> Iterator[Gaussians]:
@@ -210,3 +199,142 @@ def _palette(path: Path, members: _Members, meta: _Meta) -> np.ndarray:
     if (found := image.shape[1]) != wide:
         raise UserError(f"{path}: image {name} is {found} pixels wide, expected {wide}")
     return _looked_up(path, meta.shN, image[..., :3].reshape(-1, each, 3)[: meta.entries])
+
+
+def write(path: Path, splats: SplatStream) -> Lost:
+    """Writes a zip of what `encoded` makes."""
+    lost = Lost()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in encoded(splats, lost=lost):
+            kind = zipfile.ZIP_DEFLATED if name == META else zipfile.ZIP_STORED
+            archive.writestr(name, data, kind)
+    return lost
+
+
+def write_folder(folder: Path, splats: SplatStream, threads: int = THREADS) -> int:
+    """Writes what `encoded` makes, finely, into a new folder; returns its bytes. meta.json comes
+    last."""
+    folder.mkdir()
+    files = encoded(splats, threads, fine=True)
+    return sum((folder / name).write_bytes(data) for name, data in files)
+
+
+def encoded(
+    splats: SplatStream, threads: int = THREADS, fine: bool = False, lost: Lost | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of files. Positions to 1/65535 of the scene's extent in ln(1 + |x|);
+    scales and colours by codebooks of 256, SH bands by a palette. Small only in Morton order.
+
+    Where it is known from which directions splats are seen, the palette is for those that are seen
+    most, and what it changes in the mean over these directions is made up for by the colour of
+    degree 0. fine: of few splats, more bytes and a quarter of the loss, see docs/results/levels.md.
+    lost: counts what does not fit.
+    """
+    lost = lost or Lost()
+    low, high, sample, sampled = _surveyed(splats)
+    levels = _LEVELS_OF_FEW if splats.count < _MANY and not fine else _LEVELS_OF_MANY
+    scales = scalar_codebook(base.finite_log_scales(sample), levels["scales"])
+    sh0 = scalar_codebook(sample.sh[:, 0], levels["sh0"])
+    bands = sample.sh[:, 1:].reshape(len(sample), -1)
+    palette = None
+    if splats.sh_degree:
+        weights = None if splats.seen is None else np.sqrt(np.maximum(splats.seen[sampled, 0], 0))
+        size = 3 * splats.count // 4 + 64 if fine else max(64, splats.count // 2)
+        size = min(MOST_ENTRIES, size)  # as many as 16 bits can name
+        palette = Palette(bands, size, weights, threads=threads, turns=3 if fine else 8)
+        book = scalar_codebook(palette.entries, levels["shN"])
+        codes = scalar_labels(palette.entries, book)
+        entries = book[codes].reshape(len(codes), -1, 3)
+
+    side = 4 * math.ceil(math.sqrt(splats.count) / 4)
+    height = 4 * math.ceil(splats.count / side / 4)
+    planes = [name for name in CHANNELS if palette or name != "shN_labels"]
+    images = {n: np.zeros((height * side, CHANNELS[n]), np.uint8) for n in planes}
+    at, extent = 0, np.where(high > low, high - low, 1)
+    for g in splats.pieces():
+        span = slice(at, at + len(g))
+        at += len(g)
+        colors = g.sh[:, 0]
+        if palette:
+            labels = palette.labels(g.sh[:, 1:].reshape(len(g), -1))
+            images["shN_labels"][span] = np.stack([labels & 255, labels >> 8], axis=1)
+            if splats.seen is not None:
+                colors = colors + base.in_the_mean(splats.seen[span], g.sh[:, 1:] - entries[labels])
+        steps = np.rint((_logs(g.means) - low) / extent * 65535).astype(np.uint16)
+        step = ((1 + np.abs(g.means)) * extent / 65535).max(axis=1)
+        lost.note(base.sizes(g) < step, _COARSE, Lost.SOME)
+        images["means_l"][span], images["means_u"][span] = steps & 255, steps >> 8
+        logs = base.finite_log_scales(g)
+        images["scales"][span] = labels = scalar_labels(logs, scales)
+        lost.note(np.abs(scales[labels] - logs).min(axis=1) > _FAR_SIZE, _SIZES)
+        which, others = base.smallest_three(g.quats)
+        images["quats"][span, :3] = np.rint((others * math.sqrt(2) * 0.5 + 0.5) * 255)
+        images["quats"][span, 3] = 252 + which
+        images["sh0"][span, :3] = scalar_labels(colors, sh0)
+        images["sh0"][span, 3] = np.rint(g.opacities * 255)
+
+    bounds = {"mins": low.tolist(), "maxs": high.tolist()}
+    meta = {
+        "version": 2,
+        "asset": {"generator": "hardsplat"},
+        "count": splats.count,
+        "antialias": splats.antialiased,
+        "means": bounds | {"files": ["means_l.webp", "means_u.webp"]},
+        "scales": {"codebook": _listed(scales), "files": ["scales.webp"]},
+        "quats": {"files": ["quats.webp"]},
+        "sh0": {"codebook": _listed(sh0), "files": ["sh0.webp"]},
+    }
+    for name in list(images):
+        yield f"{name}.webp", _webp(images.pop(name).reshape(height, side, -1))
+    if palette:
+        yield "shN_centroids.webp", _webp(_palette_image(codes, splats.sh_degree))
+        own = {"count": len(palette.entries), "bands": splats.sh_degree}
+        files = ["shN_centroids.webp", "shN_labels.webp"]
+        meta["shN"] = own | {"codebook": _listed(book), "files": files}
+    yield META, json.dumps(meta, separators=(",", ":")).encode()
+
+
+def _listed(book: np.ndarray) -> list[float]:
+    """All entries, with no more digits than float32 has."""
+    return [float(f"{x:.8g}") for x in np.pad(book, (0, _BOOK - len(book)), "edge").tolist()]
+
+
+def _surveyed(splats: SplatStream) -> tuple[np.ndarray, np.ndarray, Gaussians, np.ndarray]:
+    """Bounds of the logarithms of positions, and a random sample of the splats, with the largest
+    and the most colourful of each piece; which these are."""
+    rng, share = np.random.default_rng(0), min(1, _SAMPLE / splats.count)
+    low, high, sample, sampled = np.full(3, np.inf), np.full(3, -np.inf), [], []
+    for g in splats.pieces():
+        logs = _logs(g.means)
+        low, high = np.minimum(low, logs.min(axis=0)), np.maximum(high, logs.max(axis=0))
+        chosen = rng.random(len(g)) < share
+        ends = g.sh[:, 0].argmin(axis=0), g.sh[:, 0].argmax(axis=0)
+        chosen[np.concatenate([g.scales.argmax(axis=0), *ends])] = True
+        sample.append(g[chosen])
+        sampled.append(chosen)
+    return low, high, Gaussians.concatenate(sample), np.flatnonzero(np.concatenate(sampled))
+
+
+def _logs(means: np.ndarray) -> np.ndarray:
+    m = means.astype(np.float64)
+    return np.sign(m) * np.log1p(np.abs(m))
+
+
+def _palette_image(labels: np.ndarray, degree: int) -> np.ndarray:
+    """(rows, 64 * each, 3) from (entries, 3 * each), where `each` coefficients belong to an
+    entry."""
+    each = COEFFICIENTS[degree] - 1
+    out = np.zeros((-(-len(labels) // COLUMNS) * COLUMNS, each, 3), np.uint8)
+    out[: len(labels)] = labels.reshape(-1, each, 3)
+    return out.reshape(-1, COLUMNS * each, 3)
+
+
+def _webp(pixels: np.ndarray) -> bytes:
+    from PIL import Image
+
+    if pixels.shape[2] == 2:
+        pixels = np.pad(pixels, ((0, 0), (0, 0), (0, 1)))
+    out, image = io.BytesIO(), Image.fromarray(np.ascontiguousarray(pixels))
+    # more effort makes these images no smaller, see docs/results/levels.md
+    image.save(out, "WEBP", lossless=True, quality=50, method=2, exact=True)
+    return out.getvalue()

@@ -9,10 +9,11 @@ undone here. HEIC has no pixels but those that its own turns lead to, which are 
 from __future__ import annotations
 
 import io
+import logging
 import os
-import struct
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +23,7 @@ from PIL import Image, UnidentifiedImageError
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import check_ends, replacing, written
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 # phones take pictures of 108 million pixels; _pixels looks for damage itself
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
@@ -32,6 +34,8 @@ _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
 _UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike
 _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, has 8 256 of one bit
 _EXR_UNDOUBTED, _EXR_DENSEST = 1 << 20, 1000  # the same, of OpenEXR's channels of many bits
+_JPEG_END = b"\xff\xd9"
+_MOST_OF_12_BITS = 4095
 _ORIENTATION = 0x0112  # EXIF
 _WIDTH, _HEIGHT = 0x0100, 0x0101  # TIFF
 # EXIF orientation -> the picture upright
@@ -60,12 +64,12 @@ def read_rgb8(path: str | Path) -> np.ndarray:
 def read_pixels(path: str | Path) -> np.ndarray:
     """read_rgb8, but (H, W, 4) uint8 where a pixel is not opaque: red, green and blue times alpha,
     and alpha."""
-    return _excused(path, lambda: _read(path))
+    return _excused(path, lambda: _pixels(Path(path)))
 
 
 def read_upright(path: str | Path) -> np.ndarray:
     """read_pixels, turned as its EXIF orientation says: the picture as a viewer shows it."""
-    return _excused(path, lambda: _pixels(Path(path).read_bytes(), upright=True))
+    return _excused(path, lambda: _pixels(Path(path), upright=True))
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
@@ -142,7 +146,7 @@ def read_grey(path: str | Path) -> np.ndarray:
             return _uint16(grey)
         if image.mode == "L":
             return grey
-        return _pixels(data)[..., :3]
+        return _pixels(Path(path))[..., :3]
 
     return _excused(path, read)
 
@@ -167,22 +171,9 @@ def _reason(error: Exception, path) -> str:
     return text.splitlines()[0] if text.strip() else type(error).__name__
 
 
-def _read(path) -> np.ndarray:
-    """(H, W, 3 or 4) uint8, see read_pixels."""
-    data = Path(path).read_bytes()
-    size = jpeg_size(data)
-    pixels = _jpeg(data) if size and _plausible(*size, len(data)) else None
-    return _pixels(data) if pixels is None else pixels
-
-
-def _plausible(width: int, height: int, nbytes: int) -> bool:
-    """Whether a file of so few bytes may be a picture of that size."""
-    return width * height <= max(_UNDOUBTED, _DENSEST * nbytes)
-
-
 def check_size(width: int, height: int, nbytes: int) -> None:
     """Raises ValueError where a file of so few bytes cannot be a picture of that size."""
-    if not _plausible(width, height, nbytes):
+    if width * height > max(_UNDOUBTED, _DENSEST * nbytes):
         raise ValueError(f"it announces {width}x{height} pixels, too many for its bytes")
 
 
@@ -192,13 +183,42 @@ def _uint16(grey: np.ndarray) -> np.ndarray:
     return grey.astype(np.uint16)
 
 
-def _pixels(data: bytes, upright: bool = False) -> np.ndarray:
-    """Pixels of read_pixels, or read_upright, from the bytes of a file; checked, because damaged
-    files ask for more bytes than they have."""
+def _pixels(path: Path, upright: bool = False) -> np.ndarray:
+    """Pixels of read_pixels, or read_upright; checked, because damaged files ask for more bytes
+    than they have."""
+    data = path.read_bytes()
     with opened(io.BytesIO(data)) as image:
         check_size(*stored_size(image), len(data))
         turn = orientation_of(image) if upright else 1
-        return _turned(_stored(image, _as_pixels), turn)
+        of_16_bits = ";16" in str(getattr(image, "tile", ""))
+        if (pixels := _jpeg(image, data)) is None:
+            pixels = _stored(image, _as_pixels)
+    if of_16_bits and 0 < pixels[..., :3].max() <= _MOST_OF_12_BITS >> 8:
+        _note_dark(path.parent)
+    return _turned(pixels, turn)
+
+
+@cache
+def _note_dark(folder: Path) -> None:
+    """A line a folder."""
+    what = f"a picture of 16 bits has no number above {_MOST_OF_12_BITS}, so it is dark"
+    log.warning("%s: %s; if such pictures hold 12 bits, multiply them by 16", folder, what)
+
+
+def _jpeg(image: Image.Image, data: bytes) -> np.ndarray | None:
+    """(H, W, 3) uint8, the pixels that Pillow gives, of a JPEG of three channels that does not end
+    early, by OpenCV: it takes half of Pillow's time and leaves Python to other threads meanwhile
+    (docs/results/images.md). None for others, and where OpenCV cannot read it."""
+    if image.format not in ("JPEG", "MPO") or image.mode != "RGB" or not data.endswith(_JPEG_END):
+        return None
+    import cv2  # takes a tenth of a second
+
+    how = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+    try:
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), how)
+    except cv2.error:
+        return None
+    return None if pixels is None else cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB, dst=pixels)
 
 
 def _as_pixels(image: Image.Image) -> np.ndarray:
@@ -250,43 +270,6 @@ def save_png(path: str | Path, image: np.ndarray) -> None:
     ):
         picture = Image.fromarray(np.ascontiguousarray(to_uint8(image)))
         picture.save(handle, "PNG", compress_level=_PNG_EFFORT)
-
-
-# -- photographs as most are, JPEG of three channels, by OpenCV: it takes half of Pillow's time and
-# leaves Python to other threads meanwhile (docs/results/images.md)
-
-_START, _END = b"\xff\xd8\xff", b"\xff\xd9"
-# markers of frames that are baseline, extended sequential, progressive
-_FRAMES = (0xC0, 0xC1, 0xC2)
-_ALONE = (0x01, *range(0xD0, 0xD9))  # markers without a segment
-
-
-def jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """(width, height) in pixels of a JPEG file of three channels of 8 bits; None for other files,
-    and for those that end early."""
-    if not (data.startswith(_START) and data.endswith(_END)):
-        return None
-    at = 2
-    while at + 9 < len(data) and data[at] == 0xFF:
-        marker, length = struct.unpack_from(">xBH", data, at)
-        if marker in _FRAMES:
-            precision, height, width, channels = struct.unpack_from(">BHHB", data, at + 4)
-            return (width, height) if (precision, channels) == (8, 3) and width and height else None
-        at += 1 if marker == 0xFF else 2 if marker in _ALONE else 2 + length
-    return None
-
-
-def _jpeg(data: bytes) -> np.ndarray | None:
-    """(H, W, 3) uint8, the pixels that Pillow gives, of a file that has a size by `jpeg_size`; None
-    where OpenCV cannot read it. EXIF orientation is ignored."""
-    import cv2  # takes a tenth of a second
-
-    how = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
-    try:
-        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), how)
-    except cv2.error:
-        return None
-    return None if pixels is None else cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB, dst=pixels)
 
 
 def read_exr(path: str | Path) -> np.ndarray:

@@ -9,9 +9,7 @@ once its axes are turned.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -111,35 +109,17 @@ def faces_of(camera: Camera, label: str, width: int, height: int) -> list[tuple[
     return out
 
 
-class _Decoded:
-    """The pictures read last, so that those who need one at the same time read it once."""
-
-    def __init__(self, most: int):
-        self._most, self._lock = most, Lock()
-        self._held: OrderedDict[tuple, Future[np.ndarray]] = OrderedDict()
-
-    def get(self, key: tuple, read: Callable[[], np.ndarray]) -> np.ndarray:
-        """What read() returns, or did for this key; raises what it raises."""
-        with self._lock:
-            found, mine = self._held.get(key), key not in self._held
-            if found is None:
-                found = self._held[key] = Future()
-                while len(self._held) > self._most:
-                    self._held.popitem(last=False)
-        if mine:
-            try:
-                found.set_result(read())
-            except BaseException as error:
-                with self._lock:
-                    self._held.pop(key, None)
-                found.set_exception(error)
-        return found.result()
-
-
-_DECODED = _Decoded(_KEPT)
+@lru_cache(maxsize=_KEPT)
+def _place(path: Path, changed: int, width: int, height: int) -> tuple[Lock, list[np.ndarray]]:
+    """What holds a panorama once it is read, and the lock of whoever reads it."""
+    return Lock(), []
 
 
 def shared(path: Path, face: Face, read: Callable[[], np.ndarray]) -> np.ndarray:
     """What read() returns, the panorama of a face, for which several threads may ask at once. It
     must not be changed."""
-    return _DECODED.get((path, changed_at(path), face.width, face.height), read)
+    lock, held = _place(path, changed_at(path), face.width, face.height)
+    with lock:
+        if not held:
+            held.append(read())
+        return held[0]

@@ -207,18 +207,12 @@ def write_model(
     cameras: dict[int, ColmapCamera],
     images: dict[int, ColmapImage],
     points: ColmapPoints,
-    binary: bool = True,
 ) -> None:
-    """Writes cameras, images and points3D into `folder` (created), as .bin or .txt; without key
-    points and tracks.
-
-    Raises UserError when the folder cannot be written or the text format cannot hold an image's
-    name.
-    """
+    """Writes cameras, images and points3D into `folder` (created), as .bin without key points and
+    tracks. Raises UserError when the folder cannot be written."""
     with written(folder := Path(folder)):
         ensure_folder(folder)
-        files = _FORMATS[".bin" if binary else ".txt"]
-        files.write(folder, cameras.values(), images.values(), points)
+        colmap_binary.write(folder, cameras.values(), images.values(), points)
 
 
 # -- the folder of a scene

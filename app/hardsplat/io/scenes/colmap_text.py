@@ -1,7 +1,6 @@
 """COLMAP's text files. Format: https://colmap.github.io/format.html.
 
-Key points of images and tracks of points are skipped on reading and written empty: training does
-not use them.
+Key points of images and tracks of points are skipped: training does not use them.
 """
 
 from __future__ import annotations
@@ -125,28 +124,3 @@ def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.array([len(ids) for ids in tracks], np.int64)
     ids = np.array([id for track in tracks for id in track], np.int64)
     return np.repeat(np.arange(len(tracks)), lengths), ids
-
-
-def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
-    for i in images:
-        if i.name != i.name.strip():
-            what = "a text model cannot hold a name that starts or ends with a blank"
-            raise UserError(f"image {i.name!r}: {what}; write it as binary")
-    rows = ([str(c.id), c.model, str(c.width), str(c.height), *_exact(c.params)] for c in cameras)
-    _write(folder / "cameras.txt", _CAMERA, rows)
-    poses = ([str(i.id), *_exact(i.qvec), *_exact(i.tvec), str(i.camera_id)] for i in images)
-    rows = ([*pose, i.name + "\n"] for pose, i in zip(poses, images))
-    _write(folder / "images.txt", f"{_IMAGE}, then X Y POINT3D_ID ...", rows)
-    p = enumerate(zip(points.xyz, points.rgb.tolist(), points.error[:, None]), 1)
-    rows = ([str(n), *_exact(xyz), *map(str, rgb), *_exact(e)] for n, (xyz, rgb, e) in p)
-    _write(folder / "points3D.txt", _POINT, rows)
-
-
-def _write(path, header, records):
-    lines = [f"# {header}", *(" ".join(words) for words in records), ""]
-    path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
-
-
-def _exact(numbers) -> list[str]:
-    """repr() is the shortest text that reads back as the same float64."""
-    return [repr(v) for v in np.asarray(numbers, np.float64).tolist()]

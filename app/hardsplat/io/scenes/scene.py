@@ -21,7 +21,7 @@ from hardsplat.io.scenes.colmap import models_elsewhere
 from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDERS, unread
 from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
-from hardsplat.io.scenes.transforms_camera import is_central, is_usual
+from hardsplat.io.scenes.transforms import is_central, is_usual
 from hardsplat.io.scenes.views import ArrayView, View, by, far_note, size_of, training
 from hardsplat.model.camera import Camera
 from hardsplat.tables.layouts import A_SCENE, LAYOUTS, layouts_of
