@@ -43,32 +43,12 @@ def names(degree: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Accessor:
-    """Numbers in the binary chunk. offset: from the beginning of the file. stride: bytes from one
-    splat's to the next one's."""
-
-    offset: int
-    stride: int
-    dtype: np.dtype
-    width: int
-    normalized: bool
-    count: int
-
-    def piece(self, file, first: int, n: int) -> np.ndarray:
-        """(n, width) float32."""
-        file.seek(self.offset + first * self.stride)
-        shape, strides = (n, self.width), (self.stride, self.dtype.itemsize)
-        raw = exactly(file, (n - 1) * self.stride + self.width * self.dtype.itemsize)
-        values = np.ndarray(shape, self.dtype, raw, strides=strides).astype(np.float32)
-        return np.maximum(values / np.iinfo(self.dtype).max, -1) if self.normalized else values
-
-
-@dataclass(frozen=True)
 class _Primitive:
-    """One set of splats of the scene. rotation (3, 3), scale and shift (3,) place it in the
-    world."""
+    """One set of splats of the scene. attributes: (N, width) as the file has them, by name, and
+    whether they are shares of the largest number of their type. rotation (3, 3), scale and shift
+    (3,) place it in the world."""
 
-    accessors: dict[str, _Accessor]
+    attributes: dict[str, tuple[np.ndarray, bool]]
     degree: int
     rotation: np.ndarray
     scale: float
@@ -76,7 +56,7 @@ class _Primitive:
 
     @property
     def count(self) -> int:
-        return self.accessors["POSITION"].count
+        return len(self.attributes["POSITION"][0])
 
 
 def read(path: Path) -> SplatStream:
@@ -85,8 +65,8 @@ def read(path: Path) -> SplatStream:
     stretch.
     """
     with reading(path):
-        gltf, start, length = _chunks(path)
-        primitives = [_primitive(path, gltf, start, length, *found) for found in _found(path, gltf)]
+        gltf, binary = _chunks(path)
+        primitives = [_primitive(path, gltf, binary, *found) for found in _found(path, gltf)]
         if not primitives:
             what = f"no primitive with {NAME} in its scene"
             raise UserError(f"{path}: {what}, so there are no splats in it")
@@ -94,11 +74,11 @@ def read(path: Path) -> SplatStream:
         base.check_count(path, count)
         degree = max(p.degree for p in primitives)
         antialiased = bool(gltf["asset"].get("extras", {}).get("antialiased", False))
-    return SplatStream(count, degree, lambda: _pieces(path, primitives, degree), antialiased)
+    return SplatStream(count, degree, lambda: _pieces(primitives, degree), antialiased)
 
 
-def _chunks(path: Path) -> tuple[dict, int, int]:
-    """The JSON, and offset and length of the binary chunk."""
+def _chunks(path: Path) -> tuple[dict, np.ndarray]:
+    """The JSON, and the binary chunk as it lies in the file, uint8."""
     size, damaged = base.size_of(path), f"{path}: truncated or damaged"
     with open(path, "rb") as file:
         magic, version, length = HEADER.unpack(exactly(file, HEADER.size))
@@ -116,7 +96,7 @@ def _chunks(path: Path) -> tuple[dict, int, int]:
             raise UserError(f"{damaged}: {what}")
     if not isinstance(gltf, dict):
         raise UserError(f"{path}: its JSON is no object; damaged")
-    return gltf, start, binary
+    return gltf, np.memmap(path, np.uint8, "r", start, (binary,))
 
 
 def _found(path: Path, gltf: dict) -> Iterator[tuple[dict, np.ndarray]]:
@@ -156,7 +136,7 @@ def _matrix(node: dict) -> np.ndarray:
 
 
 def _primitive(
-    path: Path, gltf: dict, start: int, length: int, primitive: dict, matrix: np.ndarray
+    path: Path, gltf: dict, binary: np.ndarray, primitive: dict, matrix: np.ndarray
 ) -> _Primitive:
     extension = primitive["extensions"][NAME]
     if inner := extension.get("extensions"):
@@ -174,23 +154,22 @@ def _primitive(
     if not rigid or not np.isfinite(matrix).all():
         what = "a node mirrors, shears or stretches its splats, which splats cannot be"
         raise UserError(f"{path}: {what}; apply its matrix another way first")
-    attributes = primitive["attributes"]
-    degree = max((l for l in range(4) if set(sh_names(l)) <= attributes.keys()), default=-1)
-    accessors = {}
+    given, attributes = primitive["attributes"], {}
+    degree = max((l for l in range(4) if set(sh_names(l)) <= given.keys()), default=-1)
     for name in names(max(degree, 0)):
-        if name not in attributes:
+        if name not in given:
             raise UserError(f"{path}: attribute {name} is missing")
-        accessors[name] = _accessor(path, gltf, start, length, name, attributes[name])
-    counts = sorted({str(a.count) for a in accessors.values()})
+        attributes[name] = _attribute(path, gltf, binary, name, given[name])
+    counts = sorted({str(len(values)) for values, _ in attributes.values()})
     if len(counts) > 1:
         raise UserError(f"{path}: its attributes are of {', '.join(counts)} splats; damaged")
     rotation = np.eye(3) if np.allclose(rotation, np.eye(3), atol=1e-7) else rotation
-    return _Primitive(accessors, degree, rotation, float(scale), matrix[:3, 3])
+    return _Primitive(attributes, degree, rotation, float(scale), matrix[:3, 3])
 
 
-def _accessor(
-    path: Path, gltf: dict, start: int, length: int, name: str, index: object
-) -> _Accessor:
+def _attribute(
+    path: Path, gltf: dict, binary: np.ndarray, name: str, index: object
+) -> tuple[np.ndarray, bool]:
     accessor = _at(gltf["accessors"], index)
     width = 4 if name.endswith("ROTATION") else 1 if name.endswith("OPACITY") else 3
     known = accessor.get("componentType") in _TYPES and "sparse" not in accessor
@@ -207,29 +186,36 @@ def _accessor(
         raise UserError(f"{path}: {name} has accessors with numbers {str(numbers)[:80]}; damaged")
     count, offset, view_offset, view_length, stride = numbers
     needed = offset + (count - 1) * stride + each if count else 0
-    if stride < each or needed > view_length or view_offset + view_length > length:
-        what = f"{name} of {count} splats reaches beyond the {length} bytes there are"
+    if stride < each or needed > view_length or view_offset + view_length > len(binary):
+        what = f"{name} of {count} splats reaches beyond the {len(binary)} bytes there are"
         raise UserError(f"{path}: truncated, {what}")
     normalized = bool(accessor.get("normalized")) and dtype.kind != "f"
-    return _Accessor(start + view_offset + offset, stride, dtype, width, normalized, count)
+    shape, strides = (count, width), (stride, dtype.itemsize)
+    return np.ndarray(shape, dtype, binary, view_offset + offset, strides), normalized
 
 
-def _pieces(path: Path, primitives: list[_Primitive], degree: int) -> Iterator[Gaussians]:
-    with reading(path), open(path, "rb") as file:
-        for p in primitives:
-            for first, n in base.spans(p.count):
-                values = {name: a.piece(file, first, n) for name, a in p.accessors.items()}
-                sh = np.zeros((n, COEFFICIENTS[degree], 3), np.float32)
-                for i, name in enumerate(sh_names(p.degree)):
-                    sh[:, i] = values[name]
-                quats = np.roll(values[f"{NAME}:ROTATION"], 1, axis=1)  # glTF has xyzw
-                scales, opacities = values[f"{NAME}:SCALE"], values[f"{NAME}:OPACITY"][:, 0]
-                g = Gaussians(values["POSITION"], quats, scales, opacities, sh, check=False)
-                g = rotated(g, p.rotation)
-                with np.errstate(over="ignore", invalid="ignore"):
-                    scale = np.float32(p.scale)
-                    means = g.means * scale + p.shift.astype(np.float32)
-                    yield replace(g, means=means, scales=g.scales * scale, check=False)
+def _floats(stored: np.ndarray, normalized: bool) -> np.ndarray:
+    values = stored.astype(np.float32)
+    return np.maximum(values / np.iinfo(stored.dtype).max, -1) if normalized else values
+
+
+def _pieces(primitives: list[_Primitive], degree: int) -> Iterator[Gaussians]:
+    for p in primitives:
+        for at, n in base.spans(p.count):
+            rows = {
+                name: _floats(a[at : at + n], share) for name, (a, share) in p.attributes.items()
+            }
+            sh = np.zeros((n, COEFFICIENTS[degree], 3), np.float32)
+            for i, name in enumerate(sh_names(p.degree)):
+                sh[:, i] = rows[name]
+            quats = np.roll(rows[f"{NAME}:ROTATION"], 1, axis=1)  # glTF has xyzw
+            scales, opacities = rows[f"{NAME}:SCALE"], rows[f"{NAME}:OPACITY"][:, 0]
+            g = Gaussians(rows["POSITION"], quats, scales, opacities, sh, check=False)
+            g = rotated(g, p.rotation)
+            with np.errstate(over="ignore", invalid="ignore"):
+                scale = np.float32(p.scale)
+                means = g.means * scale + p.shift.astype(np.float32)
+                yield replace(g, means=means, scales=g.scales * scale, check=False)
 
 
 _FLOAT, _BYTE, _ARRAY_BUFFER, _POINTS = 5126, 5121, 34962, 0

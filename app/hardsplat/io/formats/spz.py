@@ -21,7 +21,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import base
-from hardsplat.io.formats.base import Lost, Readable, SplatStream, exactly, reading, to_bytes
+from hardsplat.io.formats.base import Lost, SplatStream, exactly, reading, to_bytes
 from hardsplat.model.gaussians import Gaussians
 
 _MAGIC = b"NGSP"
@@ -30,6 +30,7 @@ _OLD = struct.Struct("<4sIIBBBB")
 # the same with the number of streams, and where their table is
 _NEW = struct.Struct("<4sIIBBBBI12x")
 _ENTRY = struct.Struct("<QQ")  # packed and raw size of a stream
+_MOST_STREAMS = 6  # one may be empty
 _ANTIALIASED = 1  # flag
 _LEVEL = 9  # of gzip
 _COEFFICIENTS = (0, 3, 8, 15, 24)  # of SH degree 0 to 4, without the constant one
@@ -61,8 +62,8 @@ _SAMPLE = 1 << 18  # splats that the step of positions follows from
 
 
 def _planes(version: int, degree: int) -> dict[str, int]:
-    """Bytes of a splat in each attribute, in the order of the file."""
-    return {
+    """Bytes of a splat in each attribute that a file has, in its order."""
+    planes = {
         "positions": 6 if version == 1 else 9,
         "alphas": 1,
         "colors": 3,
@@ -70,15 +71,12 @@ def _planes(version: int, degree: int) -> dict[str, int]:
         "rotations": 3 if version < 3 else 4,
         "sh": 3 * _COEFFICIENTS[degree],
     }
+    return {name: width for name, width in planes.items() if width}
 
 
 def read(path: Path) -> SplatStream:
     """Raises UserError for other versions, and where streams are not of the sizes that the number
-    of splats asks for. Coefficients of degree 4 are left out.
-
-    The attributes lie one after the other in the one stream of an old file, so it is decompressed
-    once for each of them.
-    """
+    of splats asks for. Coefficients of degree 4 are left out."""
     with reading(path), open(path, "rb") as file:
         new = file.read(4) == _MAGIC
         file.seek(0)
@@ -95,68 +93,65 @@ def read(path: Path) -> SplatStream:
         base.check_count(path, count)
         planes = _planes(version, degree)
         base.check_expansion(path, count * sum(planes.values()), base.size_of(path))
-        if new:
-            offsets = _streams(path, file, count, planes, *head[6:])
-        else:
-            before = np.cumsum([_OLD.size, *(count * width for width in planes.values())])
-            offsets = {n: at for n, at in zip(planes, before.tolist()) if planes[n]}
-    pieces = partial(_pieces, path, offsets, count, version, degree, bits)
+        offsets = _streams(path, file, count, planes, *head[6:]) if new else []
+    pieces = partial(_pieces, path, offsets, planes, count, version, bits)
     return SplatStream(count, min(degree, 3), pieces, bool(flags & _ANTIALIASED))
 
 
 def _streams(
     path: Path, file: IO[bytes], count: int, planes: dict[str, int], streams: int, table: int
-) -> dict[str, int]:
-    """The offset of the stream of each attribute that has any bytes."""
-    wanted = [name for name in planes if planes[name]]
-    if not len(wanted) <= streams <= len(planes):
-        raise UserError(f"{path}: has {streams} streams, expected {len(wanted)}; damaged")
+) -> list[int]:
+    """The offset of the stream of each attribute."""
+    if not len(planes) <= streams <= _MOST_STREAMS:
+        raise UserError(f"{path}: has {streams} streams, expected {len(planes)}; damaged")
     file.seek(table)
-    at, size, out = table + streams * _ENTRY.size, base.size_of(path), {}
-    for name in wanted:
+    at, size, out = table + streams * _ENTRY.size, base.size_of(path), []
+    for name, width in planes.items():
         packed, raw = _ENTRY.unpack(exactly(file, _ENTRY.size))
-        if raw != count * planes[name] or at + packed > size:
-            expected = f"expected {count * planes[name]} within {size}"
+        if raw != count * width or at + packed > size:
+            expected = f"expected {count * width} within {size}"
             what = f"stream of {name} announces {packed} bytes for {raw}"
             raise UserError(f"{path}: {what}, {expected}; damaged")
-        out[name] = at
+        out.append(at)
         at += packed
     return out
 
 
-def _opened(stack: ExitStack, path: Path, offset: int, new: bool) -> Readable:
-    """The bytes of an attribute. offset: in the file, or in what an old one is decompressed to."""
+def _unpacked(path: Path, offsets: list[int], sizes: list[int]) -> Iterator[bytes]:
+    """The bytes of each attribute. offsets: of its stream; none where the file is one stream, which
+    has them one after the other."""
     import zstandard
 
-    if not new:
-        old = stack.enter_context(gzip.open(path))
-        old.seek(offset)
-        return old
-    file = stack.enter_context(open(path, "rb"))
-    file.seek(offset)
     coder = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    return stack.enter_context(coder.stream_reader(file, read_size=1 << 16))
+    with open(path, "rb") as file, gzip.open(file) as whole:
+        if not offsets:
+            exactly(whole, _OLD.size)
+            yield from (exactly(whole, size) for size in sizes)
+        for offset, size in zip(offsets, sizes):
+            file.seek(offset)
+            with coder.stream_reader(file, read_size=1 << 16, closefd=False) as stream:
+                yield exactly(stream, size)
 
 
 def _pieces(
-    path: Path, offsets: dict[str, int], count: int, version: int, degree: int, bits: int
+    path: Path, offsets: list[int], planes: dict[str, int], count: int, version: int, bits: int
 ) -> Iterator[Gaussians]:
-    planes = _planes(version, degree)
-    with reading(path), ExitStack() as stack:
-        files = {n: _opened(stack, path, at, version == 4) for n, at in offsets.items()}
-        for _, n in base.spans(count):
-            data = {name: exactly(file, n * planes[name]) for name, file in files.items()}
-            raw = {name: np.frombuffer(data[name], np.uint8).reshape(n, -1) for name in data}
-            quats = _rotations(raw["rotations"])
-            sh = np.empty((n, 1 + _COEFFICIENTS[min(degree, 3)], 3), np.float32)
-            sh[:, 0] = (raw["colors"].astype(np.float32) / 255 - 0.5) / _COLOR
-            if degree:
-                bands = raw["sh"].reshape(n, -1, 3)[:, : sh.shape[1] - 1].astype(np.float32)
-                sh[:, 1:] = (bands - 128) / 128
-            scales = np.exp(raw["scales"].astype(np.float32) / 16 - 10)
-            means = _positions(raw["positions"], version, bits)
-            opacities = raw["alphas"][:, 0].astype(np.float32) / 255
-            yield Gaussians(means, quats, scales, opacities, sh, check=False)
+    with reading(path):
+        found = _unpacked(path, offsets, [count * width for width in planes.values()])
+        whole = {n: np.frombuffer(b, np.uint8).reshape(count, -1) for n, b in zip(planes, found)}
+    rest = min(planes.get("sh", 0) // 3, _COEFFICIENTS[3])
+    for at, n in base.spans(count):
+        raw = {name: values[at : at + n] for name, values in whole.items()}
+        quats = _rotations(raw["rotations"])
+        sh = np.empty((n, 1 + rest, 3), np.float32)
+        sh[:, 0] = (raw["colors"].astype(np.float32) / 255 - 0.5) / _COLOR
+        if rest:
+            bands = raw["sh"].reshape(n, -1, 3)[:, :rest].astype(np.float32)
+            sh[:, 1:] = (bands - 128) / 128
+        scales = np.exp(raw["scales"].astype(np.float32) / 16 - 10)
+        means = _positions(raw["positions"], version, bits)
+        opacities = raw["alphas"][:, 0].astype(np.float32) / 255
+        yield Gaussians(means, quats, scales, opacities, sh, check=False)
 
 
 def _positions(raw: np.ndarray, version: int, bits: int) -> np.ndarray:
@@ -184,7 +179,7 @@ def write(path: Path, splats: SplatStream) -> Lost:
     """Version 3. Positions to a power of two of a unit; coefficients beyond -1..1 and scales beyond
     e^-10..e^5.9 are clipped, and splats that are too far away brought nearer."""
     grid, lost = _grid(splats), Lost()
-    planes = {name: width for name, width in _planes(3, splats.sh_degree).items() if width}
+    planes = _planes(3, splats.sh_degree)
     with ExitStack() as stack:
         raw = {name: stack.enter_context(base.scratch(path)) for name in planes}
         buckets, at = _buckets(splats), 0
