@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
+from hardsplat.base.files import replacing
 from hardsplat.blocks.cut import BlockBox
 from hardsplat.io.scenes.source import stays_below
 from hardsplat.io.scenes.values import json_in
 from hardsplat.model.region import OPEN, Region
 from hardsplat.results.folder import write_json
 
-NAME, SCHEMA = "plan.json", 1
+NAME, PICTURE, SCHEMA = "plan.json", "plan.png", 1
+DOTS = 50_000  # splats that are drawn
 LARGEST = 64 << 20  # bytes of a file that is read
 MARGIN = 0.1  # of a block's size, by which the region is wider in which it grows
 
@@ -80,6 +82,36 @@ class BlockPlan:
     def save(self, path: Path) -> None:
         """Raises UserError where the file cannot be written."""
         write_json(path, {"schema": SCHEMA, **asdict(self), "axes": self.axes.tolist()})
+
+    def draw(self, means: np.ndarray, positions: np.ndarray, path: Path) -> None:
+        """Writes a PNG of it, seen from above. means: (N, 3) of the scaffold's splats. positions:
+        (V, 3) of the cameras."""
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Rectangle
+
+        places = self.places(means[:: max(1, len(means) // DOTS)])
+        cameras = self.places(positions)
+        low, high = np.quantile(np.concatenate([places, cameras]), [0.01, 0.99], axis=0)
+        low, high = np.minimum(low, cameras.min(axis=0)), np.maximum(high, cameras.max(axis=0))
+        margin = 0.03 * (high - low)
+        low, high = low - margin, high + margin
+        figure = Figure(figsize=(8, 8), layout="constrained")
+        axes = figure.add_subplot(aspect="equal", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+        axes.plot(*places.T, ",", color="0.6", rasterized=True)
+        label = f"{len(cameras)} photographs"
+        axes.plot(*cameras.T, ".", color="tab:red", markersize=4, label=label)
+        for number, block in enumerate(self.blocks):
+            corner = np.where(np.array(block.box.low) > -OPEN, block.box.low, low)
+            far = np.where(np.array(block.box.high) < OPEN, block.box.high, high)
+            color = f"C{number % 10}"
+            (x, y), (width, height) = corner, far - corner
+            axes.add_patch(Rectangle((x, y), width, height, fc=(color, 0.12), ec=color))
+            text = f"{block.name}\n{len(block.photographs)} photographs\n{block.cap:,} splats"
+            axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=9)
+        axes.set(xlabel="world units", ylabel="world units", title="blocks from above")
+        axes.legend(loc="upper right")
+        with replacing(path) as unfinished:
+            figure.savefig(unfinished, format="png", dpi=120)
 
 
 def load_plan(path: Path, photographs: Sequence[str], scene: str) -> BlockPlan:

@@ -1,4 +1,5 @@
-"""Steps over a joined scene: over all photographs where it fits one device, or along each seam."""
+"""Steps over a joined scene: over all photographs where it fits one device, or along each seam; and
+how held-out views that look across a border compare with the others."""
 
 from __future__ import annotations
 
@@ -12,11 +13,16 @@ import numpy as np
 from hardsplat.blocks.cut import BlockBox
 from hardsplat.blocks.join import SplatSource
 from hardsplat.blocks.plan import MARGIN, BlockPlan, SceneBlock
+from hardsplat.blocks.planner import shares
 from hardsplat.blocks.scaffold import Scaffold
+from hardsplat.export.contribution import SeenSplats
 from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.splats import load_splats
 from hardsplat.results.folder import archive_run
 from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
 from hardsplat.settings.train import TrainConfig
+
+MOSTLY = 0.9  # share of what a view shows, above which it looks into one block alone
 
 
 @dataclass(frozen=True)
@@ -110,3 +116,35 @@ def polish_whole(
         part = scaffold.part(scene, {scene.views[i].name for i in scene.train}, None)
         run_training(settings, photographs=PhotographLoader(replace(scene, test=[])), part=part)
     return polished / "splats.ply"
+
+
+def at_seams(
+    plan: BlockPlan,
+    scene: Scene,
+    scaffold: Path,
+    views: Sequence[dict],
+    near: float,
+    device: str | None,
+) -> dict[str, float | int | None]:
+    """Mean PSNR, dB, of held-out views that look across a border and of those that do not, and how
+    many there are.
+
+    scaffold: file of its splats. views: of eval.json, in the order of the scene's held-out views.
+    near: plane before which splats are not drawn, world units.
+    """
+    splats = load_splats(scaffold)
+    cameras = [view.camera for view in scene.held_out]
+    weights = SeenSplats(splats, cameras, near, device).weights()
+    share = shares([block.box for block in plan.blocks], plan.places(splats.means), weights)
+    across = share.max(axis=1) < MOSTLY
+    psnr = np.array([view["psnr"] for view in views])
+
+    def mean(chosen: np.ndarray) -> float | None:
+        return float(psnr[chosen].mean()) if chosen.any() else None
+
+    return {
+        "across": int(across.sum()),
+        "psnr_across": mean(across),
+        "within": int((~across).sum()),
+        "psnr_within": mean(~across),
+    }

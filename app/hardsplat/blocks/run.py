@@ -22,11 +22,10 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.lock import FolderLock
 from hardsplat.blocks.checks import Answer, check_workers
 from hardsplat.blocks.join import SplatSource, join, tile_of
-from hardsplat.blocks.plan import NAME, BlockPlan, SceneBlock, block_of, load_plan
+from hardsplat.blocks.plan import NAME, PICTURE, BlockPlan, SceneBlock, block_of, load_plan
 from hardsplat.blocks.planner import FILLED, Sizes, Wanted, make_plan
-from hardsplat.blocks.polish import Polished, polish_whole, seams_of, sources_of
+from hardsplat.blocks.polish import Polished, at_seams, polish_whole, seams_of, sources_of
 from hardsplat.blocks.scaffold import Scaffold, train_scaffold
-from hardsplat.blocks.seams import PICTURE, at_seams, draw_plan
 from hardsplat.blocks.tasks import follow, outcome_of, train_tasks, write_task
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
@@ -192,7 +191,7 @@ class BlockTraining:
         plan = make_plan(self.scene, scaffold.splats, wanted, sizes, near, device)
         plan.save(self.folder / NAME)
         at = np.array([self.scene.views[i].camera.position for i in self.scene.train])
-        draw_plan(plan, load_splats(scaffold.splats).means, at, self.folder / PICTURE)
+        plan.draw(load_splats(scaffold.splats).means, at, self.folder / PICTURE)
         return plan
 
     def train(self, plan: BlockPlan) -> dict:

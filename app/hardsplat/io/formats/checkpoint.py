@@ -23,7 +23,7 @@ from hardsplat import contract
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import Behind, check_listed, replacing
 from hardsplat.contract.footprint import STATISTICS
-from hardsplat.io.formats.base import SplatStream, in_memory, reading
+from hardsplat.io.formats.base import SplatStream, in_memory
 from hardsplat.io.formats.npz import arrays_of
 from hardsplat.model.gaussians import Gaussians, first_values
 from hardsplat.tables import quantities
@@ -218,18 +218,13 @@ def load(path: Path) -> Checkpoint:
 
 def holds(path: Path) -> bool:
     """Whether an .npz is a checkpoint."""
-    if not path.is_file() or not zipfile.is_zipfile(path):
-        return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {"step.npy", "version.npy", "log.npy"} <= set(archive.namelist())
-    except Exception:  # a damaged archive; the reader of .npz says what is wrong with it
-        return False
+    with suppress(Exception), zipfile.ZipFile(path) as archive:
+        return {"step.npy", "version.npy", "log.npy"} <= set(archive.namelist())
+    return False  # a damaged archive, too: the reader of .npz says what is wrong with it
 
 
 def read(path: Path) -> SplatStream:
     """The splats of a checkpoint without their moments, all at once."""
-    with reading(path, "not a usable checkpoint"):
-        buffers = load(path).buffers
-        planes = {q.name: buffers[q.name] for q in quantities.of("splat") if q.name in buffers}
-        return in_memory(Gaussians.from_planes(planes))
+    buffers = load(path).buffers
+    planes = {q.name: buffers[q.name] for q in quantities.of("splat") if q.name in buffers}
+    return in_memory(Gaussians.from_planes(planes))
