@@ -119,7 +119,7 @@ def only(file, *parts):
 
 
 NAN, INF, HEAD_5, HEAD_6 = float("nan"), float("inf"), IMAGE_5[:64], IMAGE_6[:64]
-KEYS_5, TRACK_4 = 8 + len(IMAGE_5) - 56, len(POINTS) - 8  # of their counts
+KEYS_5 = 8 + len(IMAGE_5) - 56  # of its count
 ALL, NO_END = 2**64 - 1, "image name at byte 72 does not end"
 Q, T, NAME = 8 + 4, 8 + 4 + 32, 8 + 64  # offsets in IMAGES
 
@@ -136,10 +136,7 @@ DAMAGE = {
     "many key points": (images(KEYS_5, "<Q", ALL), "images.bin: truncated"),
     "unterminated name": (only("images.bin", HEAD_5 + b"n" * 99), NO_END),
     "name not UTF-8": (images(NAME, "B", 0xFF), "image name at byte 72 is not UTF-8"),
-    "name with a line break": (
-        images(NAME, "B", 10),
-        r"image 5: name '\\n/b c.jpg' is empty or ha",
-    ),
+    "name with a line break": (images(NAME, "B", 10), r"5: name '\\n/b c.jpg' is empty or has"),
     "empty name": (only("images.bin", HEAD_6 + bytes(9)), "image 6: name '' is empty"),
     "NaN rotation": (images(Q, "<d", NAN), r"image 5 \(a/b c.jpg\): its pose has a NaN"),
     "zero quaternion": (images(Q, "<4d", 0, 0, 0, 0), "5 .*: its rotation quaternion is zero"),

@@ -163,7 +163,7 @@ def glb_of(size):
     return struct.pack("<4sIIII", b"glTF", 2, size, size, 0x4E4F534A)
 
 
-HUGE, SMALL, FLOATS = (8192, 8192), (2, 2), [("a", "<f4"), ("b", "<f4")]
+HUGE, FLOATS = (8192, 8192), [("a", "<f4"), ("b", "<f4")]
 CHUNKS = b"ply\nformat binary_little_endian 1.0\nelement chunk 1000000000\nproperty float min_x\n"
 CHUNKS += b"element vertex 3\nproperty uint packed_position\nend_header\n"
 

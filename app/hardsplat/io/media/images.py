@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
+from PIL.ExifTags import Base as Tag
 
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import check_ends, replacing, written
@@ -36,8 +37,6 @@ _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, ha
 _EXR_UNDOUBTED, _EXR_DENSEST = 1 << 20, 1000  # the same, of OpenEXR's channels of many bits
 _JPEG_END = b"\xff\xd9"
 _MOST_OF_12_BITS = 4095
-_ORIENTATION = 0x0112  # EXIF
-_WIDTH, _HEIGHT = 0x0100, 0x0101  # TIFF
 # EXIF orientation -> the picture upright
 _TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda a: a[:, ::-1],
@@ -106,13 +105,13 @@ def opened(file: str | Path | io.BytesIO) -> Image.Image:
 def stored_size(image: Image.Image) -> tuple[int, int]:
     """(width, height) in pixels of an opened picture, as its file stores it."""
     if image.format == "TIFF":
-        return image.tag_v2[_WIDTH], image.tag_v2[_HEIGHT]  # type: ignore[attr-defined]
+        return image.tag_v2[Tag.ImageWidth], image.tag_v2[Tag.ImageLength]  # type: ignore[attr-defined]
     return image.size
 
 
 def orientation_of(image: Image.Image) -> int:
     """EXIF's, of an opened picture of which nothing is decoded yet."""
-    return image.getexif().get(_ORIENTATION, 1)
+    return image.getexif().get(Tag.Orientation, 1)
 
 
 def _stored(image: Image.Image, decode: Callable[[Image.Image], np.ndarray]) -> np.ndarray:

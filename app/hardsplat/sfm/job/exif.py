@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from PIL import Image
+from PIL.ExifTags import GPS, IFD
+from PIL.ExifTags import Base as Tag
 
 from hardsplat.io.media.images import orientation_of, stored_size
 from hardsplat.io.media.panorama import is_whole
 
-_EXIF, _GPS = 0x8769, 0x8825
-_FOCAL, _FOCAL_35MM, _ZOOM = 0x920A, 0xA405, 0xA404
-_PER_UNIT, _UNIT, _WIDTH = 0xA20E, 0xA210, 0xA002  # of the sensor; px of the picture
-_UNIT_MM = {2: 25.4, 3: 10.0, 4: 1.0, 5: 0.001}
-_NAMES = 0x010F, 0x0110  # maker and model
-_OWN_NAMES = 0xA434, 0xA431  # lens and serial number
+_FOCALS = Tag.FocalLength, Tag.FocalLengthIn35mmFilm, Tag.DigitalZoomRatio
+_UNIT_MM = {2: 25.4, 3: 10.0, 4: 1.0, 5: 0.001}  # of FocalPlaneResolutionUnit
 _DIAGONAL_35MM = math.hypot(36, 24)  # mm, by which 35 mm equivalents are defined (CIPA DCG-001)
 _PLAUSIBLE = 0.2, 20.0  # focal length over the longer side
 _XMP_READ = 1 << 16  # characters of XMP that are searched; a JPEG has no more in its first piece
@@ -62,14 +60,16 @@ def taken_of(image: Image.Image) -> Taken:
         size, xmp = stored_size(image), _xmp(image.info)
         up, panorama = _gimbal(xmp), _is_panorama(xmp, size)
         exif = image.getexif()
-        top, gps = _TOPS.get(orientation_of(image), _TOP), _position(exif.get_ifd(_GPS))
-        own = exif.get_ifd(_EXIF)
-        said = [exif.get(tag) for tag in _NAMES] + [own.get(tag) for tag in _OWN_NAMES]
+        top, gps = _TOPS.get(orientation_of(image), _TOP), _position(exif.get_ifd(IFD.GPSInfo))
+        own = exif.get_ifd(IFD.Exif)
+        said = [exif.get(tag) for tag in (Tag.Make, Tag.Model)]
+        said += [own.get(tag) for tag in (Tag.LensModel, Tag.BodySerialNumber)]
         names = [str(name or "").strip("\0 ") for name in said]
-        mm, mm_35, zoom = (_positive(own.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
+        mm, mm_35, zoom = (_positive(own.get(tag)) for tag in _FOCALS)
         # COLMAP takes the pixels of the sensor for those of a picture that was made smaller
-        shrunk = size[0] / (_positive(own.get(_WIDTH)) or size[0])
-        per_mm = _positive(own.get(_PER_UNIT)) / _UNIT_MM.get(own.get(_UNIT, 2), 25.4)
+        shrunk = size[0] / (_positive(own.get(Tag.ExifImageWidth)) or size[0])
+        unit = _UNIT_MM.get(own.get(Tag.FocalPlaneResolutionUnit, 2), 25.4)
+        per_mm = _positive(own.get(Tag.FocalPlaneXResolution)) / unit
     except Exception:
         return Taken(up=up or _TOP, level=bool(up), panorama=panorama)
     focal = mm_35 * math.hypot(*size) / _DIAGONAL_35MM or mm * per_mm * shrunk
@@ -80,11 +80,12 @@ def taken_of(image: Image.Image) -> Taken:
 
 
 def _position(ifd: Mapping[int, Any]) -> tuple[float, float, float | None] | None:
-    latitude = _angle(ifd.get(2), ifd.get(1), "NS", 90)
-    longitude = _angle(ifd.get(4), ifd.get(3), "EW", 180)
+    latitude = _angle(ifd.get(GPS.GPSLatitude), ifd.get(GPS.GPSLatitudeRef), "NS", 90)
+    longitude = _angle(ifd.get(GPS.GPSLongitude), ifd.get(GPS.GPSLongitudeRef), "EW", 180)
     if math.isnan(latitude + longitude) or not (latitude or longitude):
         return None  # zeros are what devices write that do not know
-    altitude = _number(ifd.get(6)) * (-1 if ifd.get(5) in (1, b"\x01") else 1)
+    below = ifd.get(GPS.GPSAltitudeRef) in (1, b"\x01")
+    altitude = _number(ifd.get(GPS.GPSAltitude)) * (-1 if below else 1)
     return latitude, longitude, altitude if abs(altitude) < 1e5 else None
 
 
