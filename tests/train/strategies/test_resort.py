@@ -84,3 +84,22 @@ def test_resumed_runs_are_the_same(device, scene, tmp_path, monkeypatch):
             session.refine()
     ends = [session.snapshot() for session in (first, second)]
     assert same_state(*ends)
+
+
+def test_lists_that_are_made_anew_before_a_refinement(device, scene, monkeypatch):
+    """An evaluation of views that show more than training steps replaces what refinements use."""
+    config = settings(scene, refine_every=4, rasterizer="tiled", tile_backward="gather")
+    monkeypatch.setattr(resort, "EVERY", 8)
+    first, second = (open_session(device, config) for _ in range(2))
+    for session in (first, second):
+        session._grow(20 * session.store.count())  # densifications make nothing anew
+        for _ in range(3):
+            session.run(4)
+            session.drain()
+            if session is second:
+                raster, before = session.raster, session.raster.resources
+                raster._resize_lists(raster.pair_capacity + 1000, raster.checkpoint_capacity)
+                assert raster.resources is not before
+            session.refine()
+        session.run(4)
+    assert same_state(*[session.snapshot() for session in (first, second)])

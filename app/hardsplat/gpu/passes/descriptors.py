@@ -36,6 +36,8 @@ def descriptor_writes(
         info: object
         if isinstance(resource, Buffer):
             of, handle = "pBufferInfo", resource.handle
+            if handle is None:
+                raise RuntimeError(f"pass {pipeline.owner.name}: {name} was freed")
             info = vk.VkDescriptorBufferInfo(buffer=handle, offset=0, range=resource.nbytes)
         else:
             of, layout = "pImageInfo", vk.VK_IMAGE_LAYOUT_GENERAL

@@ -179,7 +179,9 @@ class Drawing:
         return self.raster.resources is not self._drawn_from
 
     def record(self, schedule: Schedule) -> None:
-        """Records the commands again."""
+        """Records the commands again, after all that was queued, refinements too, which have no
+        fence."""
+        self.device.wait_idle()
         self._on_all.destroy()
         job, parameters = self.job, self.store.parameters
         self._drawn_from = self.raster.resources

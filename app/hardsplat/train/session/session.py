@@ -252,14 +252,18 @@ class Session:
             self._redraw()
             self.store.bound = bound
         self.pairs.fit(self.raster)
-        if self.drawing.outdated:  # an evaluation may have made room too
-            self.drain()
-            self.drawing.record(self.schedule)
+        self._renew()
         held, until = job.held, self.schedule.main_steps
         order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
         scored = [strategy.scored(step) for step in range(first, first + steps)]
         views, pairs = job.epoch[order], self.raster.pair_capacity
         self.runner.run(views, self.photos.place, pairs, scored)
+
+    def _renew(self) -> None:
+        """Records commands again whose buffers were replaced: an evaluation makes room too."""
+        if self.drawing.outdated:
+            self.drain()
+            self.drawing.record(self.schedule)
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
@@ -270,6 +274,7 @@ class Session:
 
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
+        self._renew()
         strategy = self.schedule.strategy
         for name in strategy.due(self.step):
             self.densify() if name == "densify" else self._queue(name)
@@ -292,6 +297,7 @@ class Session:
 
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""
+        self._renew()
         if self.store.keep_averages(self.store.count()):
             self._queue("average")
 
