@@ -390,8 +390,6 @@ BAD = {
     "float.tiff": "floating-point pixels",
     "ok.png --rasterizer magic": "--rasterizer: expected one of auto, binned",
     "ok.png --reduction quad --rasterizer balloted": "balloted has reduce-scatter",
-    "ok.png --tile-pixels 33": "--tile-pixels 33: choose from 8, 16",
-    "ok.png --subgroup-size 5": "--subgroup-size 5: choose from 0, 8",
     "ok.png --blobs -1": "--blobs: expected a whole number of at least 0",
     "ok.png --blobs 16777216": "do not fit",
     "ok.png --iterations 3": "did you mean '--max-steps'",

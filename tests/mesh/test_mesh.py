@@ -12,13 +12,12 @@ from scipy.spatial import cKDTree
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.io.formats.frames import UPS, axis, upright
+from hardsplat.io.meshes import MESHES, Colored, Textured, write_mesh
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
 from hardsplat.mesh import build
 from hardsplat.mesh.build import Fusion, surface_of
-from hardsplat.mesh.colors import bilinear, colors_at
 from hardsplat.mesh.field import BAND, BLOCK, OFFSETS, Field, blocks_near, blocks_of, keys_of
-from hardsplat.mesh.files import MESHES, Colored, write_mesh
 from hardsplat.mesh.surface import (
     areas,
     closed_field,
@@ -28,8 +27,8 @@ from hardsplat.mesh.surface import (
     mended,
     simplified,
 )
-from hardsplat.mesh.texture import Textured, baked, owners, unwrapped
-from hardsplat.mesh.views import DepthView, rays_of
+from hardsplat.mesh.texture import baked, owners, unwrapped
+from hardsplat.mesh.views import DepthView, bilinear, colors_at, rays_of
 from hardsplat.model.camera import Camera
 from hardsplat.raster.renderer import Gaussians
 from hardsplat.settings.presets import save_config
@@ -316,7 +315,7 @@ def result(scene, tmp_path, monkeypatch, device):
 def test_the_command(result, capsys):
     assert main(["mesh", str(result), "--quiet", "--triangles", "3000"]) == 0
     said = capsys.readouterr().out
-    assert "triangles, open" in said and " min, " in said and "GiB" in said
+    assert "triangles, open" in said
     assert said.endswith("open it in Blender: File > Import > glTF 2.0\n")
     path = result / "mesh.glb"
     length, kind = struct.unpack_from("<II", path.read_bytes(), 12)
@@ -328,7 +327,7 @@ def test_the_command(result, capsys):
     assert 100 < len(made.faces) <= 3000
     floor = made.area_faces @ made.face_normals  # walls around it face one another
     assert floor[1] > 0.8 * np.linalg.norm(floor)
-    words = ["--watertight", "--up=none", "--voxel", "0.3", "--depth", "expected", "--quiet"]
+    words = ["--watertight", "--up=none", "--voxel", "0.3", "--quiet"]
     assert main(["mesh", str(result), str(result / "closed.ply"), *words]) == 0
     assert "closed, " in capsys.readouterr().out
     closed = trimesh.load(result / "closed.ply")
@@ -364,7 +363,7 @@ BAD = """
     --texture-size 7 | --texture-size 7: expected a number of 256 to 8192 or 0
     mesh.stl --texture-size 512 | --texture-size 512: .stl has no texture; leave it out
     --max-depth 1e-9 | no view sees a surface nearer than
-    --depth mean | --depth: expected one of median, surface, expected, got 'mean'
+    --depth mean | --depth: expected one of median, surface, got 'mean'
     mesh.fbx | mesh.fbx: a mesh ends in .glb, .obj, .ply, .stl
     --data-dir nowhere | nowhere
 """

@@ -73,7 +73,7 @@ def fitted(folder: Path) -> None:
 
 def fitted_mesh(folder: Path) -> None:
     finite(folder / "metrics.json")
-    triangles(folder / "mesh.ply")
+    triangles(folder / "mesh.glb")
 
 
 def swept(folder: Path) -> None:

@@ -103,7 +103,7 @@ def test_files(start, result, small, tmp_path):
     call("export", result, tmp_path / "a.html", max_splats=99, sh_degree=1, min_opacity=0.01,
          title="a", **common, **drawn)  # fmt: skip
     call("lod", result, tmp_path / "lod", data_dir=small, title="a", quiet=True, **common)
-    call("mesh", result, tmp_path / "a.ply", depth="expected", voxel="auto", max_depth=9.0,
+    call("mesh", result, tmp_path / "a.ply", depth="surface", voxel="auto", max_depth=9.0,
          triangles=500, pieces=9, texture_size=0, watertight=True, quiet=True,
          **common, **drawn)  # fmt: skip
     call("convert", path, tmp_path / "a.spz", sh_degree=1, crop=("sphere", "0", "0", "0", "9"),

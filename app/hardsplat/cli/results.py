@@ -206,7 +206,7 @@ result RESULT|SPLATS: result folder of a training, or a file of splats, see conv
 output [MESH]: file to write, by its ending: .glb .obj .ply .stl (default: mesh.glb in the result
     folder, or next to a file and named like it)
 --data-dir PATH: scene whose training cameras see the splats (default: the one trained on)
---depth {median,surface,expected}: depth of a pixel; surface: the front of splats, for objects
+--depth {median,surface}: depth of a pixel; surface: the front of splats, for objects
     (default: median)
 --voxel SIZE: side of a voxel, world units, or auto: what a pixel covers at the median depth
     (default: auto)

@@ -4,13 +4,11 @@ app/hardsplat/settings/train.py has those of a training run. Needs no Vulkan."""
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardsplat.base.errors import UserError
-from hardsplat.settings.option import flag, option, variant
+from hardsplat.settings.option import option, variant
 from hardsplat.settings.owner import Owner
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.reductions import ATOMICS
 
-SIZES = (8, 16, 32, 64, 128, 256)
 PIXELS_PER_BLOB, MOST_BLOBS = 19.2, 40_960  # of the published fits: 40 960 on 1024x768
 LOSSES = ("l2", "l1-dssim")
 _REDUCTIONS = dict.fromkeys(name for row in FIT_RASTERS.values() for name in row.reductions)
@@ -40,19 +38,6 @@ class FitConfig(Owner):
     atomics: str = variant(ATOMICS, "how gradients are added to memory", "the first that runs here")
     format: str = option(
         "float32", "hardware: format of the render target", choices=("float16", "float32")
-    )
-    tile_pixels: int = option(
-        256,
-        "sorted: pixels of a tile, and threads of its workgroup, a power of two",
-        unit="px",
-        min=8,
-        max=256,
-    )
-    subgroup_size: int = option(
-        0,
-        "sorted, balloted: lanes of a subgroup, 8, 16, 32 or 64 where the device makes "
-        "such; 0: its usual size",
-        max=64,
     )
     loss: str = option(
         "l2", "l2: mean squared error; l1-dssim: that of training scenes", choices=LOSSES
@@ -89,13 +74,6 @@ class FitConfig(Owner):
     )
     quiet: bool = option(False, "no progress bar")
     verbose: bool = option(False, "print more")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, sizes in (("tile_pixels", SIZES), ("subgroup_size", (0, *SIZES[:4]))):
-            if getattr(self, name) not in sizes:
-                given = f"{flag(name)} {getattr(self, name)}"
-                raise UserError(f"{given}: choose from {', '.join(map(str, sizes))}")
 
     def blobs_for(self, pixels: int) -> int:
         return self.blobs or max(1, min(round(pixels / PIXELS_PER_BLOB), MOST_BLOBS))

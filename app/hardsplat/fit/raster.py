@@ -86,6 +86,7 @@ class Flat(Projection):
 
 
 WORKGROUP = 128  # threads of a walk in which a tile is a subgroup
+TILE_PIXELS = 256  # of the other walk: the fastest of 32 to 256 (docs/results/fits.md)
 SUBGROUPS = (4, 8, 16, 32, 64, 128)
 
 
@@ -144,17 +145,13 @@ class WalkRasterizer:
         sink: Sink,
     ):
         self.device, row = device, FIT_RASTERS[name]
-        lanes = options.subgroup_size or device.subgroup_size
-        if lanes not in device.subgroup_sizes or lanes not in SUBGROUPS:
-            sizes = " or ".join(str(n) for n in device.subgroup_sizes if n in SUBGROUPS)
-            only = f"{device.name} makes subgroups of {sizes} lanes alone"
-            raise UserError(f"--subgroup-size {lanes}: {only}")
-        pixels = lanes if row.by_subgroup else max(options.tile_pixels, lanes)
+        if (lanes := device.subgroup_size) not in SUBGROUPS:
+            raise UserError(f"--rasterizer {name}: {device.name} has subgroups of {lanes} lanes")
+        pixels = lanes if row.by_subgroup else TILE_PIXELS
         reductions = {name: TILE_BACKWARDS[name] for name in row.reductions}
         backward = resolve(device, "reduction", reductions, reduction, "--reduction")
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
-        taken = {"reduction": name_of(TILE_BACKWARDS, backward), "subgroup_size": lanes}
-        self.rows = SimpleNamespace(names={**taken, "tile_pixels": pixels})
+        self.rows = SimpleNamespace(names={"reduction": name_of(TILE_BACKWARDS, backward)})
         tiles, group = int(np.prod(_grid(width, height, pixels))), _threads(row, lanes, pixels)
         self.threads = -(-tiles * pixels // group) * group
         self.projection = Flat(sink)

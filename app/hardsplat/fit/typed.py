@@ -37,11 +37,6 @@ class FitSettings(TypedDict, total=False):
     """how gradients are added to memory; auto: the first that runs here (default: auto)"""
     format: Literal["float16", "float32"]
     """hardware: format of the render target (default: float32)"""
-    tile_pixels: int
-    """sorted: pixels of a tile, and threads of its workgroup, a power of two (default: 256 px)"""
-    subgroup_size: int
-    """sorted, balloted: lanes of a subgroup, 8, 16, 32 or 64 where the device makes such; 0: its
-    usual size (default: 0)"""
     loss: Literal["l2", "l1-dssim"]
     """l2: mean squared error; l1-dssim: that of training scenes (default: l2)"""
     ssim_lambda: float

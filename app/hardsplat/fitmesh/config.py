@@ -91,12 +91,6 @@ class Fitting(Owner):
     subdivide_steps: tuple[int, ...] = option(
         (2_000,), "steps after which every triangle becomes four", unit="steps", min=1
     )
-    subdivision: str = option(
-        "loop", "where new vertices go: smooth (Loop), or midpoints", choices=("loop", "midpoint")
-    )
-    adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
-    adam_beta2: float = option(0.99, "Adam: decay of the variance", max=0.99999)
-    adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
 
 
 @dataclass(frozen=True, kw_only=True)

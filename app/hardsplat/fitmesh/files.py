@@ -1,4 +1,4 @@
-"""Meshes as files: OBJ and PLY, in through trimesh."""
+"""Meshes as files: the first one, and what comes of it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from plyfile import PlyData, PlyElement
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing, written
 from hardsplat.fitmesh.first import checked, in_one_place
 from hardsplat.fitmesh.model import Mesh
-from hardsplat.io.media.images import save_png, to_uint8
+from hardsplat.io.meshes import Colored, Textured, write_mesh
 
 SUFFIXES = (".obj", ".ply")
 # pixels carry the number of their triangle as a float32, which holds whole numbers up to here
@@ -69,42 +67,12 @@ def load_mesh(
 
 
 def save_mesh(folder: Path, mesh: Mesh, texture: np.ndarray) -> None:
-    """mesh.obj with mesh.mtl, and mesh.ply whose vertices have colours too, both with texture.png.
-    texture: (height, width, 3) in 0..1. Raises UserError."""
-    save_png(folder / "texture.png", texture)
-    lines = ["mtllib mesh.mtl", "usemtl surface"]
-    lines += ["v {:.9g} {:.9g} {:.9g}".format(*v) for v in mesh.vertices.tolist()]
-    lines += [f"vt {u:.9g} {1 - v:.9g}" for u, v in mesh.uvs.tolist()]
-    lines += [
-        "f " + " ".join(f"{v}/{t}" for v, t in zip(*face))
-        for face in zip((mesh.faces + 1).tolist(), (mesh.uv_faces + 1).tolist())
-    ]
-    material = "newmtl surface\nKa 0 0 0\nKd 1 1 1\nKs 0 0 0\nillum 1\nmap_Kd texture.png\n"
-    writers = {
-        "mesh.obj": lambda path: path.write_text("\n".join(lines) + "\n"),
-        "mesh.mtl": lambda path: path.write_text(material),
-        "mesh.ply": lambda path: _ply(mesh, texture).write(path),
-    }
-    for name, write in writers.items():
-        with written(folder / name), replacing(folder / name) as partial:
-            write(partial)
-
-
-def _ply(mesh: Mesh, texture: np.ndarray) -> PlyData:
-    """A vertex for every pair of place in space and place in the texture, as MeshLab has it."""
+    """mesh.obj with mesh.mtl and mesh.png, and mesh.glb. texture: (height, width, 3) in 0..1.
+    Raises UserError."""
+    # a vertex for every pair of a place in space and one in the texture
     corners = np.stack([mesh.faces, mesh.uv_faces], axis=2).reshape(-1, 2)
     pairs, corners = np.unique(corners, axis=0, return_inverse=True)
-    uvs, size = mesh.uvs[pairs[:, 1]], np.array(texture.shape[1::-1])
-    at = np.clip((uvs * size).astype(int), 0, size - 1)
-    columns = {
-        **dict(zip("xyz", mesh.vertices[pairs[:, 0]].T)),
-        **dict(zip("st", (uvs[:, 0], 1 - uvs[:, 1]))),
-        **dict(zip(("red", "green", "blue"), to_uint8(texture[at[:, 1], at[:, 0]]).T)),
-    }
-    vertices = np.empty(len(pairs), [(name, values.dtype.str) for name, values in columns.items()])
-    for name, values in columns.items():
-        vertices[name] = values
-    faces = np.empty(len(mesh.faces), [("vertex_indices", "<i4", (3,))])
-    faces["vertex_indices"] = corners.reshape(-1, 3)
-    elements = [PlyElement.describe(vertices, "vertex"), PlyElement.describe(faces, "face")]
-    return PlyData(elements, byte_order="<", comments=["TextureFile texture.png"])
+    cut = Textured(pairs[:, 0], mesh.uvs[pairs[:, 1]], corners.reshape(-1, 3))
+    colored = Colored(mesh.vertices, mesh.faces, cut=cut, texture=texture)
+    for name in ("mesh.obj", "mesh.glb"):
+        write_mesh(folder / name, colored)

@@ -36,7 +36,7 @@ from hardsplat.step.runner import SNAPSHOT_SECONDS, BatchResult
 
 OF_A_MESH = (
     SAVED_NAME,
-    *"metrics.json mesh.obj mesh.mtl mesh.ply texture.png loss.png renders".split(),
+    *"metrics.json mesh.obj mesh.mtl mesh.png mesh.glb loss.png renders".split(),
 )
 
 

@@ -27,6 +27,7 @@ from hardsplat.step.runner import BatchResult, StepRunner
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import ATOMICS
 
+BETA1, BETA2 = 0.9, 0.99  # Adam's decays
 TILE = contract.CONSTANTS["TILE"]
 
 
@@ -120,7 +121,7 @@ class MeshSession:
         mesh = self.download()
         numbers = self._own["adam_vertices"].download(np.float32, 6 * len(mesh.vertices))
         first, second = numbers.reshape(2, -1, 3)
-        self.mesh, along = mesh.subdivided(self.config.subdivision == "loop")
+        self.mesh, along = mesh.subdivided(smooth=True)
         self._allocate(np.stack([along @ first / 4, along @ second / 16]))
 
     # -- state -------------------------------------------------------------------------------------
@@ -205,15 +206,15 @@ def gpu_settings(c: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
     started = contract.struct(
         "StepSettings",
         seed=c.seed,
-        beta1=c.adam_beta1,
-        beta2=c.adam_beta2,
+        beta1=BETA1,
+        beta2=BETA2,
         near_plane=scale.near,
         sh_degree_interval=1,
     )
     first = (c.vertices_lr * scale.radius, c.texels_lr, 1.0)
     return {
         "step_settings": started,
-        "adam_settings": begin.adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
+        "adam_settings": begin.adam_settings(BETA1, BETA2),
         **begin.falling(first, c.last_lr, c.max_steps),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.frames import UPS, axis, upright
+from hardsplat.io.meshes import Colored, MeshFormat, beside, format_of, write_mesh
 from hardsplat.io.sky import load_drawn
-from hardsplat.mesh.colors import colors_at
 from hardsplat.mesh.field import BAND, BYTES, Field, blocks_near
-from hardsplat.mesh.files import Colored, MeshFormat, beside, format_of, write_mesh
 from hardsplat.mesh.surface import (
     areas,
     closed_field,
@@ -28,7 +26,7 @@ from hardsplat.mesh.surface import (
     simplified,
 )
 from hardsplat.mesh.texture import baked, unwrapped
-from hardsplat.mesh.views import DEPTHS, DepthView, SplatViews
+from hardsplat.mesh.views import DEPTHS, DepthView, SplatViews, colors_at
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import up_of
 from hardsplat.raster.backends import BACKENDS
@@ -52,8 +50,7 @@ _SAMPLES = 20_000  # depths of a view that the median is taken from
 
 @dataclass(frozen=True)
 class WrittenMesh:
-    """What was written. voxel: side, world units. bytes: of all files. left_out: small pieces.
-    peak: bytes of memory that this process took at most, so far."""
+    """What was written. voxel: side, world units. bytes: of all files. left_out: small pieces."""
 
     path: Path
     vertices: int
@@ -63,7 +60,6 @@ class WrittenMesh:
     bytes: int
     left_out: int
     seconds: float
-    peak: int
 
 
 @dataclass(frozen=True)
@@ -133,9 +129,7 @@ def mesh(
         turn = upright(kind.up).T @ upright(up or _up_of(cameras))
     written = write_mesh(path, _turned(made, turn))
     closed, seconds = is_closed(faces), time.perf_counter() - started
-    done = WrittenMesh(
-        path, len(points), len(faces), voxel, closed, written, left_out, seconds, _peak()
-    )
+    done = WrittenMesh(path, len(points), len(faces), voxel, closed, written, left_out, seconds)
     _report(done)
     return done
 
@@ -207,11 +201,9 @@ def _colored(
         return Colored(points, faces, None, cut, baked(cut, points, side, views, slack))
     if not kind.colors:
         return Colored(points, faces)
-    normals = np.zeros_like(points)
-    a, b, c = points[faces.T]
-    for corner in faces.T:
-        np.add.at(normals, corner, np.cross(b - a, c - a))
-    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+    import trimesh
+
+    normals = trimesh.Trimesh(points, faces, process=False).vertex_normals
     return Colored(points, faces, colors_at(points, normals, views, slack))
 
 
@@ -280,21 +272,11 @@ def _check(fusion: Fusion, depth: str, texture_size: int | None) -> None:
         raise UserError(f"mesh needs {error.name}: pip install 'hardsplat[mesh]'") from None
 
 
-def _peak() -> int:
-    """Bytes of memory that this process took at most; 0 where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else 1024 * most
-
-
 def _report(done: WrittenMesh) -> None:
     form = "closed" if done.closed else "open"
     left = f", {done.left_out:,} small pieces left out" if done.left_out else ""
     print(
         f"{done.path}: {done.triangles:,} triangles, {form}, {done.bytes / 1e6:.2f} MB{left}; "
-        f"voxels of {done.voxel:.3g}; {done.seconds / 60:.1f} min, {done.peak / 2**30:.1f} GiB"
+        f"voxels of {done.voxel:.3g}; {done.seconds / 60:.1f} min"
     )
     print(f"open it in Blender: File > Import > {format_of(done.path).blender}")

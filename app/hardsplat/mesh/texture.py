@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.ndimage import distance_transform_edt
 
-from hardsplat.mesh.colors import colors_at
-from hardsplat.mesh.views import DepthView
+from hardsplat.io.meshes import Textured
+from hardsplat.mesh.views import DepthView, colors_at
 
 # triangles that xatlas gets together: its time grows faster than their number
 _TOGETHER = 500
 _PADDING = 2  # texels between charts
 _AT_ONCE = 1 << 22  # texels that are tested together
-
-
-@dataclass(frozen=True, eq=False)
-class Textured:
-    """A mesh that is cut open along its charts. vertices: (U,) of the mesh. uvs: (U, 2) in 0..1,
-    from the upper left. faces: (F, 3) of these."""
-
-    vertices: np.ndarray
-    uvs: np.ndarray
-    faces: np.ndarray
 
 
 def unwrapped(points: np.ndarray, faces: np.ndarray, side: int) -> Textured:

@@ -12,7 +12,6 @@ from PIL import Image
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.io.media.images import to_uint8
-from hardsplat.mesh.texture import Textured
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,16 @@ def beside(path: Path) -> list[Path]:
 
 def _stem(path: Path) -> str:
     return re.sub(r"\W+", "_", path.stem)
+
+
+@dataclass(frozen=True, eq=False)
+class Textured:
+    """A mesh that is cut open along its charts. vertices: (U,) of the mesh. uvs: (U, 2) in 0..1,
+    from the upper left. faces: (F, 3) of these."""
+
+    vertices: np.ndarray
+    uvs: np.ndarray
+    faces: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
