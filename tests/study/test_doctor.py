@@ -59,7 +59,7 @@ def test_a_fit_device(capsys, device, monkeypatch):
     assert code == 0
     assert len(made) == 2 and all(each.handle is None for each in made)  # both are destroyed
     assert f"  {device.name}  " in text
-    assert "and 225 of the host's while the last steps are averaged" in text  # 59 numbers
+    assert ", 225 while the last steps are averaged" in text  # 59 numbers
     assert text.startswith(f"ready: {device.name}, rasterizer hardware")
     for _, _, rows in doctor.REGISTRIES:
         for name, variant in rows.items():
@@ -145,10 +145,10 @@ def test_no_device(capsys, monkeypatch):
 def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterizer):
     """Where memory is what bounds them, and where the largest buffer is."""
     config = TrainConfig.of(rasterizer=rasterizer)
-    for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
+    for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the largest")):
         monkeypatch.setattr(device, "memory_bytes", memory)
         monkeypatch.setattr(device, "max_buffer", buffer)
-        when = f" with --rasterizer {rasterizer};"
+        when = f" with --rasterizer {rasterizer}; "
         said = next(line for line in doctor._limits(device) if when in line)
         wanted = fitting(device, job_of(device, config, Views([], (1, 1), 1.0)).config, rasterizer)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million")

@@ -181,14 +181,19 @@ def _pipelines(survey: Survey | None) -> list[str]:
 
 
 def _limits(device) -> list[str]:
-    from hardsplat.raster.backends import BACKENDS
+    from hardsplat.raster.backends import BACKENDS, training_needs
     from hardsplat.raster.core.sinks import moments_of
 
-    usual = moments_of(device, "auto")
-    fitting = [_fitting(device, name, usual) for name in BACKENDS]
-    fitting += _fitting_packed(device, usual)
-    own = bytes_per_splat(_needs("tiled", usual)) * 1e6 / 2**20
-    averaged = bytes_per_splat(averages(TrainConfig.of().model.sh_degree)) * 1e6 / 2**20
+    degree, moments = TrainConfig.of().model.sh_degree, moments_of(device, "auto")
+    known: dict = dict(sh_degree=degree, moments=moments, statistics=("score_stats",))
+    each = {f"with --rasterizer {name}": training_needs(name, **known) for name in BACKENDS}
+    tiled, most = each["with --rasterizer tiled"], f"where views show at most {SHOWN:.0%} of them"
+    more = {
+        f"with --packed, {most}": packed(tiled, SHOWN, out_of_core=False),
+        f"with --out-of-core on, {most}": packed(tiled, SHOWN, out_of_core=True),
+    }
+    own = bytes_per_splat(tiled) * 1e6 / 2**20
+    averaged = bytes_per_splat(averages(degree)) * 1e6 / 2**20
     memory = f"{device.memory_bytes / 2**30:.1f} GiB"
     memory += " by HARDSPLAT_MEMORY" * bool(device.memory_limit)
     if budget := device.memory_budget():
@@ -201,52 +206,22 @@ def _limits(device) -> list[str]:
         f"  subgroup size   {device.subgroup_size}",
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
         "  splats          in training, beside the photographs, about",
-        *(f"                  {line}" for line in fitting),
-        f"  a million       takes {own:.0f} MiB in training with --rasterizer tiled, and "
-        f"{averaged:.0f} of the host's while the last steps are averaged",
+        *(f"{'':18}{_fitting(device, way, needs)}" for way, needs in (each | more).items()),
+        f"  a million       takes {own:.0f} MiB in training with --rasterizer tiled, and of the "
+        f"host's {host_bytes(tiled) * 1e6 / 2**20:.0f} out of core, {averaged:.0f} while the last "
+        "steps are averaged",
     ]
 
 
-def _needs(rasterizer: str, moments: str) -> dict[str, Need]:
-    """What one splat takes with the default strategy."""
-    from hardsplat.raster.backends import training_needs
-
-    degree = TrainConfig.of().model.sh_degree
-    return training_needs(rasterizer, degree, moments, statistics=("score_stats",))
-
-
-def _fitting(device, rasterizer: str, moments: str) -> str:
+def _fitting(device, way: str, each: dict[str, Need]) -> str:
     """The number of splats that fit, and what bounds it."""
-    each = _needs(rasterizer, moments)
     splats, by_buffer = (
         most_splats(each, memory, device.max_buffer, device.max_allocation)
         for memory in (device.memory_bytes, math.inf)
     )
-    described = [name for name, need in each.items() if not need.addressed]
-    largest = max(described, key=lambda name: each[name].largest)
-    bound = f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
-    if splats < by_buffer:
-        bound = f"memory at {bytes_per_splat(each):.0f} bytes a splat"
-    return f"{splats / 1e6:.2f} million with --rasterizer {rasterizer}; bound by {bound}"
-
-
-def _fitting_packed(device, moments: str) -> list[str]:
-    """Numbers of splats that fit with --packed and with --out-of-core, and what they take."""
-    each = _needs("tiled", moments)
-    lines = []
-    ways = (
-        ("--packed", False, ""),
-        ("--out-of-core on", True, f" and {host_bytes(each):.0f} of the host's"),
-    )
-    for flag, outside, more in ways:
-        own = packed(each, SHOWN, outside)
-        most = most_splats(own, device.memory_bytes, device.max_buffer, device.max_allocation)
-        splats, size = most / 1e6, bytes_per_splat(own)
-        lines.append(
-            f"{splats:.2f} million with {flag}, where views show at most {SHOWN:.0%} of them; "
-            f"{size:.0f} bytes a splat{more}"
-        )
-    return lines
+    bound = "memory" if splats < by_buffer else "the largest buffer"
+    size = f"{bytes_per_splat(each):.0f} bytes a splat"
+    return f"{splats / 1e6:.2f} million {way}; {size}, bound by {bound}"
 
 
 def _auto(device) -> list[str]:

@@ -31,6 +31,7 @@ from hardsplat.gpu.passes.pipelines import build
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.choose import trial_scene
 from hardsplat.raster.core.projection import GEOMETRY
+from hardsplat.raster.core.resolve import option_of
 from hardsplat.raster.core.sinks import adam
 from hardsplat.raster.core.sky import behind_pass
 from hardsplat.raster.core.working import cull_passes, gather_pass, step_passes
@@ -39,13 +40,10 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.settings.typed_rasterizers import RasterizerName
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
 from hardsplat.step.photos import Photos
+from hardsplat.study.doctor import REGISTRIES
 from hardsplat.tables.fits import FIT_RASTERS
-from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
-from hardsplat.tables.gradients import GRADIENTS
-from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
+from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.photographs import LENSES
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
-from hardsplat.tables.tiles import TILE_BACKWARDS
 from hardsplat.train import (
     FEATURES,
     STRATEGIES,
@@ -62,16 +60,13 @@ PATIENCE = 120.0  # seconds for a pipeline
 CRASH = "HARDSPLAT_CRASH"  # for tests: the other process ends at pipelines with this text
 _SIZE, _SH_PLANES = (64, 48), 4
 _TRIED, _STEPS_TRIED = (32, 24), 2  # px; steps of a training and of a fit
-OPTIONS: dict[str, Mapping[str, Any]] = {
-    "format": FORMATS,
-    "ordering": ORDERINGS,
-    "blending": BLENDINGS,
-    "block": BLOCKS,
-    "shape": SHAPES,
-    "reduction": REDUCTIONS,
-    "atomics": ATOMICS,
-    "tile_backward": TILE_BACKWARDS,
+# those of rasterizers, and those that a step of a training tries
+_STEP = ("moments", "gradient")
+_FLAGS: dict[str, Mapping[str, Any]] = {
+    option_of(flag): rows for _, flag, rows in REGISTRIES if flag and flag.startswith("--")
 }
+OPTIONS = {option: rows for option, rows in _FLAGS.items() if option not in _STEP}
+_STEPS = {option: _FLAGS[option] for option in _STEP}
 
 
 def _working_passes() -> list[ComputePass]:
@@ -82,9 +77,6 @@ def _working_passes() -> list[ComputePass]:
 def _all_passes(feature: Feature) -> list[ComputePass]:
     return [p for parts in feature.every() for p in parts.passes]
 
-
-# variants that a step of a training tries
-_STEPS: dict[str, Iterable[str]] = {"moments": MOMENT_FORMATS, "gradient": GRADIENTS}
 
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
     "loss": lambda: [*variants(loss_passes()), *METRIC_PASSES, *FITTED_PASSES],
