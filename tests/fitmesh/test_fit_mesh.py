@@ -11,8 +11,7 @@ from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.fitmesh.config import MeshConfig
-from hardsplat.fitmesh.files import load_mesh, save_mesh
-from hardsplat.fitmesh.first import checked
+from hardsplat.fitmesh.files import checked, load_mesh, save_mesh
 from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.device.context import DeviceLost
 from tests.helpers import meshing

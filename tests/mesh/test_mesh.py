@@ -17,7 +17,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
 from hardsplat.mesh import build
 from hardsplat.mesh.build import Fusion, surface_of
-from hardsplat.mesh.field import BAND, BLOCK, OFFSETS, Field, blocks_near, blocks_of, keys_of
+from hardsplat.mesh.field import BAND, BLOCK, OFFSETS, Field, blocks_near
 from hardsplat.mesh.surface import (
     areas,
     closed_field,
@@ -58,14 +58,6 @@ def ball_view(camera: Camera, middle=(0.0, 0.0, 0.0), radius: float = 1.0) -> De
 @pytest.fixture(scope="module")
 def views() -> list[DepthView]:
     return [ball_view(camera) for camera in around(20, 120, 120)]
-
-
-def test_blocks_have_keys():
-    rng = np.random.default_rng(seed := fresh_seed())
-    blocks = rng.integers(-1000, 1000, (500, 3))
-    assert (blocks_of(keys_of(blocks)) == blocks).all(), seed
-    order = np.lexsort(blocks.T[::-1])
-    assert (np.argsort(keys_of(blocks), kind="stable") == order).all(), seed
 
 
 def test_distances_are_those_of_a_plain_loop(views):

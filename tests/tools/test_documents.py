@@ -68,12 +68,6 @@ def test_glossary_names_places_that_exist():
             assert (top / place).is_dir() or (top / f"{place}.py").is_file(), place
 
 
-def test_commands_of_the_documents_start():
-    for module in ("tools.words", "tools.module_tables", "tools.layers"):
-        command = [sys.executable, "-m", module, "--help"]
-        assert subprocess.run(command, cwd=words.ROOT, capture_output=True).returncode == 0
-
-
 @pytest.mark.parametrize(
     "guide, title, names",
     [

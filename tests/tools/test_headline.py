@@ -42,7 +42,3 @@ def test_the_table_has_what_runs_wrote(scene, tmp_path, monkeypatch, capsys):
     assert f", 2 runs | {psnr + 1:.2f} dB, {psnr:.2f} to {psnr + 2:.2f} |" in said
     with pytest.raises(TypeError):  # an unfinished one is made again
         headline.main([*words, "--seeds", "10"])
-
-
-def test_several_seeds_are_a_mean_with_the_outer_two():
-    assert headline.spread([32.0, 31.0, 31.5], 2, "dB") == "31.50 dB, 31.00 to 32.00"

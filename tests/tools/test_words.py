@@ -1,7 +1,5 @@
 """The prose of documents keeps the rules of tools/words.py."""
 
-from pathlib import Path
-
 import pytest
 
 from tools import words
@@ -73,13 +71,3 @@ def fine():
 def test_columns(tmp_path):
     assert rules("a" * 100, words.columns) == []
     assert rules("a" * 101, words.columns) == ["101 columns"]
-
-
-def test_tables_of_words_agree():
-    for phrase in words.BANNED.values():
-        assert not list(words.phrases("a", phrase)), phrase
-
-
-def test_files_are_found():
-    found = words.tracked(("docs", "README.md"))
-    assert "README.md" in found and Path(words.ROOT / found[0]).is_file()

@@ -17,8 +17,7 @@ from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
 from hardsplat.fitmesh import silhouettes
 from hardsplat.fitmesh.config import MESH_GROUPS, MeshConfig
-from hardsplat.fitmesh.files import check_triangles, load_mesh, save_mesh
-from hardsplat.fitmesh.first import icosphere
+from hardsplat.fitmesh.files import check_triangles, icosphere, load_mesh, save_mesh
 from hardsplat.fitmesh.model import Mesh
 from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.probe import open_device

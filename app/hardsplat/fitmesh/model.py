@@ -23,15 +23,10 @@ class Mesh:
     uvs: np.ndarray
     uv_faces: np.ndarray
 
-    def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """(E, 2) pairs of vertices, the smaller first, and for every side of a face (F, 3) which
-        edge it is: sides 01, 12, 20."""
-        return sides_of(self.faces)
-
     def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
         """Compressed rows: (V + 1,) where each vertex's neighbours begin, and (2 E,) the
         neighbours."""
-        graph = _adjacency(self.edges()[0], len(self.vertices))
+        graph = _adjacency(sides_of(self.faces)[0], len(self.vertices))
         return graph.indptr, graph.indices
 
     def subdivided(self, smooth: bool) -> tuple[Mesh, csr_matrix]:
@@ -41,7 +36,7 @@ class Mesh:
         smooth: vertices go where Loop's scheme has them (Loop 1987), along open borders those of
         cubic splines.
         """
-        edges, sides = self.edges()
+        edges, sides = sides_of(self.faces)
         old, count = len(self.vertices), len(self.vertices) + len(edges)
         to = np.concatenate([np.arange(old), np.repeat(np.arange(old, count), 2)])
         source = np.concatenate([np.arange(old), edges.ravel()])
@@ -59,7 +54,8 @@ class Mesh:
 
 
 def sides_of(faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See Mesh.edges."""
+    """(E, 2) pairs of vertices, the smaller first, and for every side of a face (F, 3) which edge
+    it is: sides 01, 12, 20."""
     sides = np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     edges, which = np.unique(sides, axis=0, return_inverse=True)
     return edges, which.reshape(-1, 3)

@@ -127,22 +127,23 @@ class Survey:
 def survey(index: int) -> Survey:
     """Builds the pipelines of every variant on a device and runs it, in a process that may end."""
     out, other = Survey(), _Other(index)
+
+    def build(variant: str, request: Request) -> None:
+        if end := other.build(request, out):
+            out.killed[variant] = end
+
     try:
         for capability in probe.CHECKED:
-            if end := other.build(Request("probe", capability), out):
-                out.killed[capability] = end
+            build(capability, Request("probe", capability))
         for name in BACKENDS:
             _survey_rasterizer(name, other, out)
         for part in _TRAINING:
-            if end := other.build(Request("training", part), out):
-                out.killed[part] = end
+            build(part, Request("training", part))
         for option, rows in _STEPS.items():
             for row in rows:
-                if end := other.build(Request("steps", options={option: row}), out):
-                    out.killed[f"{option} {row}"] = end
+                build(f"{option} {row}", Request("steps", options={option: row}))
         for row in FIT_RASTERS:
-            if end := other.build(Request("fit", row), out):
-                out.killed[f"rasterizer {row}"] = end
+            build(f"rasterizer {row}", Request("fit", row))
     finally:
         other.end()
     return out

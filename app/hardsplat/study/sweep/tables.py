@@ -178,10 +178,11 @@ def scene_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     return ["run", *scenes, "mean"], lines
 
 
-def left_out(records: list[dict]) -> list[tuple[str, str, str]]:
-    """(run, status, why) of those that are not done."""
+def left_out(records: list[dict]) -> list[tuple[str, str]]:
+    """(run, its status and why) of those that are not done."""
     missing = [r for r in records if r["status"] != "done"]
-    return [(label_of(r["varied"]) or r["name"], r["status"], r["error"] or "") for r in missing]
+    whys = (": ".join(filter(None, (r["status"], r["error"]))) for r in missing)
+    return [(label_of(r["varied"]) or r["name"], why) for r, why in zip(missing, whys)]
 
 
 def devices(records: list[dict]) -> list[str]:
@@ -213,21 +214,17 @@ def markdown(records: list[dict], about: dict) -> str:
         out += section("Results", note, *result_table(records))
         out += section("By scene", "PSNR [dB], means over seeds.", *scene_table(records))
         out += _decisions(found)
-    if lines := _not_done(records):
-        out += ["", "## Not done", "", *(f"- {line}" for line in lines)]
+    if missing := left_out(records):
+        out += ["", "## Not done", "", *(f"- {name}: {why}" for name, why in missing)]
     return "\n".join(out)
-
-
-def _not_done(records: list[dict]) -> list[str]:
-    return [f"{n}: {status}{': ' + why if why else ''}" for n, status, why in left_out(records)]
 
 
 def outcome(records: list[dict]) -> str:
     """What a terminal shows of the end of a sweep: tables, and what is not done."""
     tables = [result_table(records), scene_table(records)] if points(records) else []
     parts = ["\n".join(table(head, lines)) for head, lines in tables if lines]
-    if lines := _not_done(records):
-        parts.append("\n".join(["not done:", *lines]))
+    if missing := left_out(records):
+        parts.append("\n".join(["not done:", *(f"{name}: {why}" for name, why in missing)]))
     return "\n\n".join(parts)
 
 
@@ -238,15 +235,14 @@ def _decisions(found: Sequence[Point]) -> list[str]:
 
 
 def write_csv(path: Path, records: list[dict]) -> None:
-    """A row a run, done or not: settings that vary, quality, seconds, bytes, milliseconds, errors.
-    Raises OSError."""
-    names = list(dict.fromkeys(n for r in records for n in r["varied"]))
-    numbers = [numbers_of(r) if r["status"] == "done" else {} for r in records]
-    columns = list(dict.fromkeys(n for each in numbers for n in each))
+    """A row a run, done or not: settings that vary, quality, seconds, bytes, milliseconds. Raises
+    OSError."""
+    rows = [
+        {"run": r["folder"], "status": r["status"], "error": r["error"], **r["varied"]}
+        | (numbers_of(r) if r["status"] == "done" else {})
+        for r in records
+    ]
     with open(path, "w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file)
-        out.writerow(["run", "status", *names, *columns, "error"])
-        for r, own in zip(records, numbers):
-            varied = [r["varied"].get(n) for n in names]
-            found = [own.get(n) for n in columns]
-            out.writerow([r["folder"], r["status"], *varied, *found, r["error"]])
+        out = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        out.writeheader()
+        out.writerows(rows)
