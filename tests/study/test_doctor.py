@@ -13,6 +13,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.step.loss import allocate_loss
 from hardsplat.study import doctor
 from hardsplat.study.pipelines import Survey
+from hardsplat.study.variants import REGISTRIES
 from hardsplat.tables.reductions import REDUCTIONS
 from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.views import Views
@@ -61,7 +62,7 @@ def test_a_fit_device(capsys, device, monkeypatch):
     assert f"  {device.name}  " in text
     assert ", 225 while the last steps are averaged" in text  # 59 numbers
     assert text.startswith(f"ready: {device.name}, rasterizer hardware")
-    for _, _, rows in doctor.REGISTRIES:
+    for _, _, rows in REGISTRIES:
         for name, variant in rows.items():
             missing = bool(device.capabilities.missing(variant.needs))
             assert ("does not run" in row(text, name)) == missing, name

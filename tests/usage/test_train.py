@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hardsplat.raster.core.resolve import lacking, option_of
-from hardsplat.study.doctor import REGISTRIES
+from hardsplat.study.variants import REGISTRIES
 from tests.helpers.offered import Item, cover, offered
 from tests.usage.cases import STEPS, splats
 from tests.usage.conftest import DRIVERS

@@ -20,33 +20,13 @@ from hardsplat.contract.footprint import (
 )
 from hardsplat.gpu.device import drivers
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables.fits import FIT_RASTERS
-from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
-from hardsplat.tables.gradients import GRADIENTS
-from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, QUADS, SHAPES
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
-from hardsplat.tables.tiles import TILE_BACKWARDS
+from hardsplat.study.variants import REGISTRIES
+from hardsplat.tables.hardware import ORDERINGS
 
 if TYPE_CHECKING:
     from hardsplat.gpu.device.context import Device
-    from hardsplat.gpu.device.instance import PhysicalDevice
     from hardsplat.study.pipelines import Survey
 
-# title, flag that chooses among the rows (None: chosen for you), rows
-REGISTRIES = (
-    ("target formats", "--format", FORMATS),
-    ("blending", "--blending", BLENDINGS),
-    ("ordering of fragments", "--ordering", ORDERINGS),
-    ("reductions", "--reduction", REDUCTIONS),
-    ("float atomics", "--atomics", ATOMICS),
-    ("quads", None, QUADS),
-    ("blocks of pixels", "--block", BLOCKS),
-    ("shapes of splats", "--shape", SHAPES),
-    ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
-    ("gradients", "--gradient", GRADIENTS),
-    ("moments of Adam", "--moments", MOMENT_FORMATS),
-    ("image fits", "fit --rasterizer", FIT_RASTERS),
-)
 # without any of these the default rasterizer still runs
 _OPTIONAL = ("backward pass of tiles", "image fits")
 _SHOWN = 4  # choices of `auto`
@@ -99,8 +79,10 @@ def _tools() -> list[str]:
 
 def _about(index: int, physical, pipelines: bool) -> tuple[str, list[str], int]:
     """The chosen device: verdict; features, limits, probe, pipelines, variants; exit code."""
+    from hardsplat.gpu import crashes
     from hardsplat.gpu.device import capabilities, features
     from hardsplat.gpu.device.context import Device
+    from hardsplat.study.pipelines import survey as run_all
 
     found = capabilities.query(physical.handle)
     lines, name = _features(found), physical.name
@@ -109,7 +91,10 @@ def _about(index: int, physical, pipelines: bool) -> tuple[str, list[str], int]:
         return f"not ready: {name} lacks {', '.join(missing)}; {remedy}", lines, 1
     with ExitStack() as stack:
         try:
-            survey = _survey(index, physical) if pipelines else None
+            survey = None
+            if pipelines:
+                survey = run_all(index)
+                crashes.save(physical, survey.killed)  # for other runs
             device = stack.enter_context(closing(Device(index)))
             probed = _probe(device)
         except UserError as error:
@@ -158,16 +143,6 @@ def _probe(device) -> str:
         return "; ".join(f"{name} withdrawn, it lacks {why}" for name, why in failures.items())
     checked = [name for name in probe.CHECKED if name in device.capabilities]
     return f"{', '.join(checked)} work as offered" if checked else "nothing to check"
-
-
-def _survey(index: int, physical: PhysicalDevice) -> Survey:
-    """Runs all in a process that may end; what is not survived is kept for other runs."""
-    from hardsplat.gpu import crashes
-    from hardsplat.study.pipelines import survey
-
-    found = survey(index)
-    crashes.save(physical, found.killed)
-    return found
 
 
 def _pipelines(survey: Survey | None) -> list[str]:

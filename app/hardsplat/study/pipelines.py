@@ -40,7 +40,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.settings.typed_rasterizers import RasterizerName
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
 from hardsplat.step.photos import Photos
-from hardsplat.study.doctor import REGISTRIES
+from hardsplat.study.variants import REGISTRIES
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.photographs import LENSES
