@@ -93,13 +93,11 @@ def _texts() -> dict[str, str]:
         "Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them."
     )
     owners = "the owners in app/hardsplat/settings"
-    base = "from hardsplat.settings.typed_rasterizers import RasterizerOptions\n"
     return {
-        "settings/typed_rasterizers.py": _HEAD.format("Options of rasterizers as types.", owners)
+        "settings/typed.py": _HEAD.format("Settings as types.", owners)
         + f"\nRasterizerName = {_literal(BACKENDS)}\n\n\n"
-        + _class("RasterizerOptions", of_rasterizers, options()),
-        "settings/typed_training.py": _HEAD.format("Settings of training as types.", owners)
-        + base
+        + _class("RasterizerOptions", of_rasterizers, options())
+        + "\n\n"
         + _class("TrainSettings", title.format("train"), FIELDS, "RasterizerOptions"),
         "fit/typed.py": _HEAD.format("Settings of image fits as types.", "config.py beside it")
         + _class("FitSettings", title.format("fit"), FIT_FIELDS),

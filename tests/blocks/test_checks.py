@@ -15,7 +15,7 @@ from hardsplat.blocks import checks, tasks
 from hardsplat.blocks.checks import Answer, Question, answer, check
 from hardsplat.blocks.cut import BlockBox
 from hardsplat.blocks.plan import SceneBlock
-from hardsplat.settings.blocks import BlockSettings
+from hardsplat.settings.run import BlockSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from tests.helpers import needs

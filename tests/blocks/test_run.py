@@ -19,8 +19,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.model.region import Region
 from hardsplat.step.photos import Photos
-from hardsplat.train.job.facts import ScenePart
-from hardsplat.train.job.views import training_views
+from hardsplat.train.job.facts import ScenePart, training_views
 from hardsplat.train.session.session import Session
 from tests.helpers import needs
 from tests.helpers.tables import argv

@@ -17,7 +17,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import adam_settings, rate_plans
 from hardsplat.step.loss import loss_terms, term_sums_bytes
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.refine import allocate_refine, refine_settings
+from hardsplat.train.strategies.strategy import allocate_refine, refine_settings
 from tests.helpers.tables import COMMON
 
 # As the float64 references have them: all bands of colour under one name, moments first and second

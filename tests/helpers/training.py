@@ -5,21 +5,24 @@ from pathlib import Path
 
 import numpy as np
 
+from hardsplat import contract
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.train.features.depth import facts
-from hardsplat.train.job.decide import decide
-from hardsplat.train.job.facts import DeviceFacts, Facts
-from hardsplat.train.job.job import Job
-from hardsplat.train.job.views import Views, training_views
+from hardsplat.train.job.facts import DeviceFacts, Facts, Views, training_views
+from hardsplat.train.job.job import Job, decide
 from hardsplat.train.run.first_splats import initial_gaussians
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy
+from tests.helpers.tables import COMMON
+from tests.oracle import loss as oracle_loss
+from tests.oracle.render import render
 
 SMALL = dict(strategy="adaptive", rasterizer="hardware", batch_steps=5, moments="float32")
 SMALL |= dict(refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True)
@@ -74,6 +77,62 @@ def frozen(device, config, cameras, photos, size=None, extent=1.0, depths=None, 
     known = facts(depths, extent, photos) if depths else {}
     OPENED.append(Session(device, job, photos, lambda batch: None, known))
     return OPENED[-1]
+
+
+class OneStep:
+    """A step of photographs of noise and of splats that stay as they are.
+
+    scene: see random_scene. cameras: one by default. values: what trained quantities of photographs
+    and cameras have before it, by name. step: steps before it; all bands of colour are in use after
+    2. more: see frozen. view: whose step it was. before: its values, float64.
+    """
+
+    def __init__(self, device, scene, changes, cameras=None, values=None, step=2, **more):
+        self.scene, self.size = scene, (scene["width"], scene["height"])
+        cameras = cameras or [Camera(scene["w2c"], scene["K"], *self.size)]
+        rng, shape = np.random.default_rng(7), (*self.size[::-1], 3)
+        self.photos = [rng.integers(0, 256, shape, np.uint8) for _ in cameras]
+        own = dict(sh_degree=2, sh_degree_interval=1, strategy="none", format="float32")
+        config = TrainConfig.of(**own | dict(near_plane=0.01) | changes)
+        self.session = frozen(device, config, cameras, self.photos, **more)
+        self.splats = {n: scene[n] for n in ("means", "quats", "scales", "opacities", "sh")}
+        self.session.start(Gaussians(*self.splats.values()))
+        state = self.session.snapshot()
+        state.step = step
+        for name, items in (values or {}).items():
+            state.buffers[name][0] = items
+        self.session.restore(state)
+        self.session.run(1)
+        self.session.drain()
+        self.view = int(self.struct("Frame")["view"])
+        self.before = {n: state.buffers[n][0][self.view].astype(float) for n in values or {}}
+        self.seen = self.session.resources["seen"].download(np.uint32, state.splats) > 0
+
+    def struct(self, name: str) -> np.void:
+        """A struct of the contract, as the step left it."""
+        return self.session.resources[name.lower()].download(contract.dtype(name))[0]
+
+    def gradient(self, name: str) -> np.ndarray:
+        """(items, width) float64, of splats that were not seen 0."""
+        p = self.session.store.parameters
+        found = p.read(f"d_{name}", p.items(name, len(self.seen)))[0].astype(np.float64)
+        return found * self.seen[:, None] if name in COMMON else found
+
+    def loss(self, camera: Camera, change=lambda image: image, **more) -> float:
+        """By the oracle, of the splats as this camera shows them, and as they are then changed."""
+        size = dict(width=self.size[0], height=self.size[1], sh_degree=2)
+        image = render(**self.splats, **size, w2c=camera.w2c, K=camera.K, **more).image
+        return oracle_loss.l1_dssim(change(image), self.photos[self.view] / 255)[0]
+
+
+def central(f, at: np.ndarray, step: float) -> np.ndarray:
+    """Central differences of a number by each of `at`."""
+    out = np.zeros(at.shape)
+    for i in np.ndindex(at.shape):
+        way = np.zeros(at.shape)
+        way[i] = step
+        out[i] = (f(at + way) - f(at - way)) / (2 * step)
+    return out
 
 
 def densified(session: Session, times: int, room: int = 0) -> set[int]:

@@ -17,8 +17,7 @@ from hardsplat.settings.presets import (
     load_config,
     save_config,
 )
-from hardsplat.settings.raster import Stochastic
-from hardsplat.settings.rasterizers import RASTERIZERS, RasterSettings
+from hardsplat.settings.rasterizers import RASTERIZERS, RasterSettings, Stochastic
 from hardsplat.settings.train import DETERMINISTIC, FIELDS, OWNERS, TrainConfig
 from hardsplat.tables.formats import FORMATS
 from tests.helpers.tables import rows

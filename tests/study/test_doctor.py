@@ -15,8 +15,7 @@ from hardsplat.study import doctor
 from hardsplat.study.pipelines import Survey
 from hardsplat.study.variants import REGISTRIES
 from hardsplat.tables.reductions import REDUCTIONS
-from hardsplat.train.job.facts import fitting
-from hardsplat.train.job.views import Views
+from hardsplat.train.job.facts import Views, fitting
 from tests.helpers.training import job_of
 
 

@@ -31,7 +31,7 @@ from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.pictures import FIT_SCREEN_PASS
 from hardsplat.render.painter import Painter
 from hardsplat.settings.option import kind
-from hardsplat.settings.raster import Stochastic
+from hardsplat.settings.rasterizers import Stochastic
 from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.study.bench.measure import Bench
@@ -39,7 +39,7 @@ from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLENDINGS, ORDERINGS, QUADS
 from hardsplat.tables.pictures import PICTURES
-from hardsplat.train.job.views import Views
+from hardsplat.train.job.facts import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.session.session import Session
 from hardsplat.view.gui.canvas import GUI_PASS

@@ -13,7 +13,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
-from hardsplat.train.job.views import Views
+from hardsplat.train.job.facts import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.session.session import Session, build_ahead
 from tests.helpers.training import job_of

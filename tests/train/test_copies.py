@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hardsplat.base.background import Background
-from hardsplat.train.session.copies import HostCopies
+from hardsplat.train.run.files import HostCopies
 
 
 @pytest.fixture

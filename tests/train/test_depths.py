@@ -5,7 +5,6 @@ import io
 import json
 import shutil
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -17,13 +16,11 @@ from hardsplat.io.scenes.colmap import read_model, read_tracks
 from hardsplat.io.scenes.depths import known_disparities
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
-from hardsplat.model.gaussians import Gaussians
-from hardsplat.settings.train import TrainConfig
 from hardsplat.train.features.depth import LAST, depth_settings
 from hardsplat.train.features.poses import refined
 from hardsplat.train.job.validation import whole_steps
 from tests.helpers.goldens import random_scene
-from tests.helpers.training import frozen
+from tests.helpers.training import OneStep
 from tests.oracle.render import _fragments
 from tests.oracle.splat import project
 
@@ -45,21 +42,12 @@ def depth_loss(s: dict, camera: Camera, known: np.ndarray) -> float:
     return WEIGHT * np.abs(EXTENT * W[at] / S[at] - known[at]).sum() / np.count_nonzero(known)
 
 
-def gradients(device, s: dict, camera, known, weight: float, step=0, **options) -> dict:
+def gradients(device, s: dict, known, weight: float, step=0, **options) -> dict:
     """By name, of one step after `step` that moves no splat."""
-    photo = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
-    base = dict(sh_degree=2, strategy="none", format="float32", near_plane=0.01)
-    config = TrainConfig.of(**base, depth_lambda=weight, pose_opt=True, pose_warm_up=1, **options)
+    own = dict(depth_lambda=weight, pose_opt=True, pose_warm_up=1)
     depths = [known / EXTENT] if weight else None
-    session = frozen(device, config, [camera], [photo], extent=EXTENT, depths=depths)
-    session.start(Gaussians(*(s[name] for name in PARAMETERS)))
-    session.restore(replace(session.snapshot(), step=step))
-    session.run(1)
-    session.drain()
-    seen = session.resources["seen"].download(np.uint32, SPLATS)[:, None] > 0
-    read = lambda name, n: session.store.parameters.read(f"d_{name}", n)[0].astype(np.float64)
-    out = {name: read(name, SPLATS) * seen for name in GEOMETRY}
-    return out | {name: read(name, 1) for name in ("turn", "shift")}
+    made = OneStep(device, s, own | options, step=step, extent=EXTENT, depths=depths)
+    return {name: made.gradient(name) for name in (*GEOMETRY, "turn", "shift")}
 
 
 def moved(s: dict, camera: Camera, name: str, g: int, k: int, by: float) -> tuple[dict, Camera]:
@@ -95,7 +83,7 @@ def test_gradients_against_central_differences(device, options):
     size = HEIGHT, WIDTH
     known = np.where(rng.random(size) < 0.3, rng.uniform(0.1, 2, size), 0).astype(np.float16)
     known = known.astype(np.float64)
-    found, base = (gradients(device, s, camera, known, w, **options) for w in (WEIGHT, 0.0))
+    found, base = (gradients(device, s, known, w, **options) for w in (WEIGHT, 0.0))
     for name, values in ((name, found[name] - base[name]) for name in found):
         scale = np.abs(values).max()
         assert scale > 1e-4, name
@@ -108,10 +96,10 @@ def test_gradients_against_central_differences(device, options):
 def test_the_weight_of_depth_decays_to_a_hundredth(device):
     """By the same share in each step."""
     s = random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
-    camera, known = Camera(s["w2c"], s["K"], WIDTH, HEIGHT), np.full((HEIGHT, WIDTH), 0.5)
+    known = np.full((HEIGHT, WIDTH), 0.5)
     run, strength = dict(rasterizer="tiled", max_steps=100), []
     for step in (0, 50, 99):
-        found, base = (gradients(device, s, camera, known, w, step, **run) for w in (WEIGHT, 0.0))
+        found, base = (gradients(device, s, known, w, step, **run) for w in (WEIGHT, 0.0))
         strength.append(np.linalg.norm(found["means"] - base["means"]))
     assert strength[1] / strength[0] == pytest.approx(LAST**0.5, rel=0.03)
     assert strength[2] / strength[0] == pytest.approx(LAST**0.99, rel=0.06)

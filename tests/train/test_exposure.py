@@ -33,8 +33,8 @@ from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train import run_training as train
 from hardsplat.train.features.exposure import exposure_parts, save_exposures
 from hardsplat.train.measure.camera_colors import CameraResponse
-from hardsplat.train.measure.measure import Evaluator
-from tests.helpers.training import open_session, resumed_exactly, settings
+from hardsplat.train.measure.measure import Asked, Evaluator
+from tests.helpers.training import central, open_session, settings
 from tests.oracle import exposure as oracle
 
 HISTORY = contract.CONSTANTS["HISTORY"]
@@ -61,16 +61,6 @@ def random_numbers(name: str, rng) -> dict[str, np.ndarray]:
 
 def exposed(name: str, image: np.ndarray, numbers: dict) -> np.ndarray:
     return getattr(oracle, name)(image, **numbers)
-
-
-def central(f, at: np.ndarray, step: float = 1e-6) -> np.ndarray:
-    """Central differences of a number by each of `at`."""
-    out = np.zeros(at.shape)
-    for i in np.ndindex(at.shape):
-        way = np.zeros(at.shape)
-        way[i] = step
-        out[i] = (f(at + way) - f(at - way)) / (2 * step)
-    return out
 
 
 class Exposing:
@@ -189,7 +179,7 @@ def test_image_and_gradients_against_the_oracle(expose, name, cameras, seed):
             assert not gradients[q.name].any()
             continue
         loss = lambda values: np.sum(d * exposed(name, image, {**numbers, q.name: values}))
-        exact = central(loss, numbers[q.name])
+        exact = central(loss, numbers[q.name], 1e-6)
         limit = 1e-4 * np.abs(exact).max() + 1e-7
         assert np.abs(gradients[q.name] - exact).max() < limit, q.name
 
@@ -259,13 +249,6 @@ def test_a_step_moves_the_photograph_that_it_sees(device, scene, name, rasterize
     assert len(seen) > 1
 
 
-@pytest.mark.parametrize("name", ["affine", "ppisp"])
-def test_deterministic_and_resumed_exactly(device, scene, tmp_path, name):
-    run = dict(rasterizer="tiled", deterministic=True, ppisp_warm_up=3)
-    end = resumed_exactly(device, settings(scene, exposure=name, **run), tmp_path)
-    assert any(end.buffers[q.name].any() for q in EXPOSURES[name].quantities)
-
-
 def test_checkpoints_of_other_photographs(device, scene, tmp_path):
     """One made before these quantities were there begins them anew; one of other photographs is
     refused where their numbers are trained."""
@@ -325,9 +308,8 @@ def test_colours_fitted_on_the_gpu(device, scene, keep):
     given = np.round(255 * photo).astype(np.uint8)
     kept = np.broadcast_to(left, photo.shape[:2]).copy()
     kept[keep] = True
-    found = evaluator.measure(
-        "", camera, masked(given, np.uint8(255) * kept), frame, fitted=True, halves=True
-    )
+    photo = masked(given, np.uint8(255) * kept)
+    found = evaluator.measure("", camera, photo, frame, Asked(fitted=True, halves=True))
     evaluator.destroy()
     wanted, one = given / 255, not kept[:, ~left].any()  # half, which is both then
     fit, test = (kept, kept) if one else (kept & left, kept & ~left)

@@ -6,11 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.model.camera import Camera
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.loss import loss_passes, tiles
 from hardsplat.tables import quantities
@@ -21,9 +19,7 @@ from hardsplat.train.features.feature import Feature, StepParts, one_group
 from hardsplat.train.job.validation import held_views
 from tests.helpers.examples import example
 from tests.helpers.goldens import random_scene
-from tests.helpers.training import frozen
-from tests.oracle import loss as oracle_loss
-from tests.oracle.render import render
+from tests.helpers.training import OneStep, central
 
 WIDTH, HEIGHT = 48, 32
 FALLOFF = Quantity("falloff", "photograph", 1, Rate("exposure_lr"))
@@ -94,52 +90,26 @@ def beside(add, tmp_path):
     add(BESIDE, lambda job: StepParts(passes, record=record))
 
 
-class Step:
-    """A step of two photographs of one camera, before which `name` has these values, an item each.
-    view: whose step it was. found: its gradient. after: the values."""
-
-    def __init__(self, device, name: str, values, **more):
-        self.scene, rng = random_scene(1, 60, WIDTH, HEIGHT, 2), np.random.default_rng(3)
-        self.photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in range(2)]
-        own = dict(sh_degree=2, sh_degree_interval=1, near_plane=0.01, ppisp_warm_up=1)
-        own |= dict(strategy="none", format="float32", exposure="none")
-        camera = Camera(self.scene["w2c"], self.scene["K"], WIDTH, HEIGHT)
-        session = frozen(device, TrainConfig.of(**own | more), [camera] * 2, self.photos)
-        names = "means", "quats", "scales", "opacities", "sh"
-        self.splats = {each: self.scene[each] for each in names}
-        session.start(Gaussians(*self.splats.values()))
-        state = session.snapshot()
-        state.step, state.buffers[name][0] = 2, values
-        session.restore(state)
-        session.run(1)
-        frame = session.resources["frame"].download(contract.dtype("Frame"))[0]
-        self.view, self.before = int(frame["view"]), state.buffers[name][0].astype(np.float64)
-        self.found = session.store.parameters.read(f"d_{name}", 2)[0, self.view]
-        self.after = session.store.trained(name)[0]
-
-    def loss(self, change=lambda image: image, shift=(0.0, 0.0)) -> float:
-        """By the oracle, of a changed image, whose camera has its centre elsewhere, px."""
-        K = self.scene["K"].astype(np.float64)
-        K[:2, 2] += shift
-        own = dict(w2c=self.scene["w2c"], K=K, width=WIDTH, height=HEIGHT, sh_degree=2)
-        image = change(render(**self.splats, **own).image)
-        return oracle_loss.l1_dssim(image, self.photos[self.view] / 255)[0]
-
-    def difference(self, loss, step: float) -> np.ndarray:
-        """The central difference of a loss of the values of the photograph."""
-        at = self.before[self.view]
-        ways = step * np.eye(len(at))
-        return np.array([loss(at + way) - loss(at - way) for way in ways]) / (2 * step)
+def step_of(device, name: str, values, **more) -> OneStep:
+    """A step of two photographs of one camera, before which `name` has these values."""
+    scene = random_scene(1, 60, WIDTH, HEIGHT, 2)
+    camera = Camera(scene["w2c"], scene["K"], WIDTH, HEIGHT)
+    own = dict(exposure="none", ppisp_warm_up=1) | more
+    return OneStep(device, scene, own, [camera] * 2, {name: values})
 
 
 def test_an_image_seen_otherwise(device, vignette):
     """Its gradient against a central difference of the float64 oracle, and a step of Adam."""
-    step = Step(device, "falloff", [[0.3], [0.6]])
+    values = [[0.3], [0.6]]
+    step = step_of(device, "falloff", values)
     y, x = (np.arange(n) + 0.5 - n / 2 for n in (HEIGHT, WIDTH))
     r2 = (x[None, :, None] ** 2 + y[:, None, None] ** 2) / WIDTH**2
-    expected = step.difference(lambda f: step.loss(lambda image: image * (1 - f * r2)), 1e-5)
-    assert abs(step.found - expected) < 1e-6 * abs(expected)  # 5e-8 was measured
-    moved = step.after - step.before
+    camera = step.session.job.views.cameras[0]
+    loss = lambda f: step.loss(camera, lambda image: image * (1 - f * r2))
+    expected = central(loss, step.before["falloff"], 1e-5)
+    found = step.gradient("falloff")[step.view]
+    assert abs(found - expected) < 1e-6 * abs(expected)  # 5e-8 was measured
+    moved = step.session.store.trained("falloff")[0] - values
     assert np.sign(moved[step.view]) == -np.sign(expected) and not np.any(moved[1 - step.view])
 
 
@@ -147,12 +117,21 @@ def test_an_image_seen_otherwise(device, vignette):
 def test_a_camera_moved(device, beside, more):
     """A feature moves the camera of a step, alone or after others: its gradient likewise; the mean
     of what it trains becomes 0."""
-    step = Step(device, "beside", [[0.3, -0.4], [-0.25, 0.6]], **more)
+    values = np.array([[0.3, -0.4], [-0.25, 0.6]], np.float32)
+    step = step_of(device, "beside", values, **more)
+    camera = step.session.job.views.cameras[0]
+
+    def loss(shift):
+        K = camera.K.copy()
+        K[:2, 2] += shift
+        return step.loss(replace(camera, K=K))
+
     # steps so small that no fragment comes or goes at alpha = 1/255
-    expected = step.difference(lambda shift: step.loss(shift=shift), 1e-7)
-    assert np.abs(step.found - expected).max() < 1e-4 * np.abs(expected).max()
-    assert np.abs(step.after.mean(axis=0)).max() < 1e-6
-    apart = np.diff(step.after - step.before, axis=0)[0] * (1 - 2 * step.view)
+    expected = central(loss, step.before["beside"], 1e-7)
+    found, after = step.gradient("beside")[step.view], step.session.store.trained("beside")[0]
+    assert np.abs(found - expected).max() < 1e-4 * np.abs(expected).max()
+    assert np.abs(after.mean(axis=0)).max() < 1e-6
+    apart = np.diff(after - values, axis=0)[0] * (1 - 2 * step.view)
     assert (np.sign(apart) == np.sign(expected)).all()
 
 
@@ -169,6 +148,6 @@ def test_what_follows_from_a_row(monkeypatch):
 
 def test_features_of_one_slot_exclude_each_other(device, vignette):
     with pytest.raises(UserError, match="exposure and feature of falloff exclude each other"):
-        Step(device, "falloff", 0.0, exposure="affine")
+        step_of(device, "falloff", 0.0, exposure="affine")
     filled = [p.slots.get("exposure", "") for p in features.variants(loss_passes())]
     assert any("vignette" in file for file in filled) and any("affine" in file for file in filled)

@@ -7,29 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap import read_model, write_model
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera, Distortion
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.presets import load_config
-from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
 from hardsplat.train.features.intrinsics import INTRINSICS_FILE, load_intrinsics, save_intrinsics
 from hardsplat.train.features.poses import focused
 from hardsplat.train.measure.command import evaluate_run
 from tests.helpers.goldens import random_scene
-from tests.helpers.training import frozen, resumed_exactly, settings
-from tests.oracle import loss as oracle_loss
+from tests.helpers.training import OneStep, central, settings
 from tests.oracle.lens import fisheye
-from tests.oracle.render import render
 
-WIDTH, HEIGHT, SPLATS = 48, 32, 60
 FISHEYE = Distortion(True, (0.05, -0.02, 0.01, -0.003))
 CHANGE = np.array([[0.03, -0.02, 0.01], [-0.04, 0.015, 0.02]])
-
-
 CASES = [
     ("hardware", {"block": "1x1", "state_format": "float32"}, None),
     ("tiled", {"antialiased": True}, None),
@@ -43,48 +35,24 @@ def test_gradients_against_central_differences(device, rasterizer, options, dist
     """Of the loss by the logarithm of the focal lengths and the principal point, in float64, at
     intrinsics that have been refined already. Some means lie so far outside that the Jacobian of a
     pinhole is clamped for them, whose limits depend on the intrinsics too."""
-    rng, s = np.random.default_rng(7), random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
+    s = random_scene(1, 60, 48, 32, 2)
     right, forward = s["w2c"][0, :3], s["w2c"][2]
     depth = s["means"][:6] @ forward[:3] + forward[3]
-    s["means"][:6] += 1.2 * right * depth[:, None] / s["K"][0, 0] * WIDTH / 2
+    s["means"][:6] += 1.2 * right * depth[:, None] / s["K"][0, 0] * 48 / 2
     s["scales"][:6] *= 4
-    cameras = [Camera(s["w2c"], s["K"], WIDTH, HEIGHT, distortion)] * 2
-    photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
-    base = dict(sh_degree=2, sh_degree_interval=1, strategy="none", format="float32")
-    base |= dict(intrinsics_opt=True, pose_warm_up=1, near_plane=0.01, rasterizer=rasterizer)
-    session = frozen(device, TrainConfig.of(**base, **options), cameras, photos, numbers=[0, 1])
-    splats = {name: s[name] for name in ("means", "quats", "scales", "opacities", "sh")}
-    session.start(Gaussians(*splats.values()))
-    state = session.snapshot()
-    state.step, state.buffers["intrinsics"][0] = 2, CHANGE
-    session.restore(state)
-    session.run(1)
-    session.drain()
-    read = lambda name: session.resources[name.lower()].download(contract.dtype(name))[0]
-    view, drawn = int(read("Frame")["view"]), read("Camera")
-    found = session.store.parameters.read("d_intrinsics", 2)[0][view]
-    more = dict(width=WIDTH, height=HEIGHT, sh_degree=2, antialiased="antialiased" in options)
-    more["lens"] = fisheye(*distortion.coefficients) if distortion else None
-    photo = photos[view].astype(np.float64) / 255
-
-    def loss(change: np.ndarray) -> float:
-        camera = focused(cameras[view], change)
-        image = render(**splats, w2c=camera.w2c, K=camera.K, **more).image
-        return oracle_loss.l1_dssim(image, photo)[0]
-
-    at = state.buffers["intrinsics"][0][view].astype(np.float64)
-    there = focused(cameras[view], at)
+    cameras = [Camera(s["w2c"], s["K"], 48, 32, distortion)] * 2
+    own = dict(intrinsics_opt=True, pose_warm_up=1, rasterizer=rasterizer, **options)
+    step = OneStep(device, s, own, cameras, {"intrinsics": CHANGE}, numbers=[0, 1])
+    found, drawn = step.gradient("intrinsics")[step.view], step.struct("Camera")
+    at, camera = step.before["intrinsics"], cameras[step.view]
+    there = focused(camera, at)
     assert np.allclose(drawn["focal"], np.diag(there.K)[:2], rtol=1e-6)
     assert np.allclose(drawn["centre"], there.K[:2, 2], rtol=1e-6)
+    more = dict(antialiased="antialiased" in options)
+    more["lens"] = fisheye(*distortion.coefficients) if distortion else None
     # steps so small that no fragment comes or goes at alpha = 1/255
-    wanted = [(loss(at + way) - loss(at - way)) / 2e-7 for way in 1e-7 * np.eye(3)]
+    wanted = central(lambda change: step.loss(focused(camera, change), **more), at, 1e-7)
     assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max(), (found, wanted)
-
-
-def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
-    run = dict(rasterizer="tiled", deterministic=True, pose_warm_up=3)
-    config = settings(scene, intrinsics_opt=True, pose_opt=True, **run)
-    assert resumed_exactly(device, config, tmp_path).buffers["intrinsics"].all()
 
 
 def evaluated(folder, again) -> float:

@@ -26,20 +26,6 @@ def csv_records(run):
         return [{name: float(value) for name, value in row.items() if value} for row in rows]
 
 
-@pytest.mark.parametrize("log, read", [("jsonl", json_records), ("csv", csv_records)])
-def test_rows_are_those_of_the_run(scene, tmp_path, log, read):
-    run = tmp_path / "run"
-    metrics = train(settings(scene, run, max_steps=10, eval_steps=(5,), log=log))
-    records = read(run)
-    batches = [r for r in records if "loss" in r]
-    for name in ("step", "loss", "psnr", "splats", "seconds"):
-        assert [r[name] for r in batches] == metrics["curve"][name]
-    measured = [r for r in records if "eval_psnr" in r]
-    for name, row in (("step", "step"), ("psnr", "eval_psnr"), ("ssim", "eval_ssim")):
-        assert [r[row] for r in measured] == [e[name] for e in metrics["evaluations"]]
-    assert all(r["steps_per_second"] > 0 for r in batches)
-
-
 DAMAGE = {  # of a part that was lost, and of a crash in the middle of a row
     "jsonl": '{"step": 15, "loss": 1.0}\nnot a row\n{"step": 12',
     "csv": "15,1.0,1.0,1.0,1,1.0,,\nnot a row\n12,1.",
@@ -47,11 +33,19 @@ DAMAGE = {  # of a part that was lost, and of a crash in the middle of a row
 
 
 @pytest.mark.parametrize("log, read", [("jsonl", json_records), ("csv", csv_records)])
-def test_a_run_that_goes_on_keeps_the_rows_up_to_its_step(scene, tmp_path, log, read):
+def test_rows_are_those_of_the_run(scene, tmp_path, log, read):
+    """Up to its step, where a run goes on."""
     run = tmp_path / "run"
     steps = lambda: [r["step"] for r in read(run) if "loss" in r]
-    train(settings(scene, run, max_steps=10, log=log))
+    metrics = train(settings(scene, run, max_steps=10, eval_steps=(5,), log=log))
     first = read(run)
+    batches = [r for r in first if "loss" in r]
+    for name in ("step", "loss", "psnr", "splats", "seconds"):
+        assert [r[name] for r in batches] == metrics["curve"][name]
+    measured = [r for r in first if "eval_psnr" in r]
+    for name, row in (("step", "step"), ("psnr", "eval_psnr"), ("ssim", "eval_ssim")):
+        assert [r[row] for r in measured] == [e[name] for e in metrics["evaluations"]]
+    assert all(r["steps_per_second"] > 0 for r in batches)
     with (run / f"metrics.{log}").open("a") as file:
         file.write(DAMAGE[log])
     train(settings(scene, run, max_steps=20, resume=True, log=log))

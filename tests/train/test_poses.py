@@ -11,46 +11,11 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.poses import save_poses
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.camera import Camera
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.frame import frame_data
-from hardsplat.settings.train import TrainConfig
 from hardsplat.train.features.poses import MOST_SHIFT, MOST_TURN, moved, refined
 from hardsplat.train.measure.measure import Evaluator
 from tests.helpers.goldens import random_scene
-from tests.helpers.training import frozen, open_session, resumed_exactly, settings
-from tests.oracle import loss as oracle_loss
-from tests.oracle.render import render
-
-WIDTH, HEIGHT, SPLATS = 48, 32, 60
-
-
-NAMES = ("means", "quats", "scales", "opacities", "sh")
-STILL = dict(sh_degree=2, sh_degree_interval=1, strategy="none", pose_opt=True, format="float32")
-STILL |= dict(pose_warm_up=1, near_plane=0.01, l2_share=0.0)
-
-
-def session_of(device, **changes):
-    """A session of two photographs of noise, of splats that none shows, at a pose that has been
-    refined already; and the oracle's inputs."""
-    rng = np.random.default_rng(7)
-    s = random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
-    base = Camera(s["w2c"], s["K"], WIDTH, HEIGHT)
-    turned = refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))
-    cameras = [base, turned]
-    photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
-    session = frozen(device, TrainConfig.of(**STILL | changes), cameras, photos)
-    session.start(Gaussians(*(s[name] for name in NAMES)))
-    state = session.snapshot()
-    state.step = 2  # all bands of colour are in use
-    state.buffers["turn"][0] = rng.normal(0, 0.2, (2, 3))
-    state.buffers["shift"][0] = rng.normal(0, 0.05, (2, 3))
-    session.restore(state)
-    return session, s, cameras, photos, state
-
-
-def view_of(session) -> int:
-    return int(session.resources["frame"].download(contract.dtype("Frame"))[0]["view"])
-
+from tests.helpers.training import OneStep, central, frozen, open_session, settings
 
 WAYS = [
     dict(block="1x1", state_format="float32"),
@@ -62,31 +27,24 @@ WAYS = [
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
 def test_gradients_against_central_differences(device, options):
-    """Of the loss by turn and shift, in float64: the kernels' conventions (clamp at 0.99,
-    clamped Jacobian, view direction) are those of the oracle."""
-    session, s, cameras, photos, state = session_of(device, **{"rasterizer": "hardware", **options})
-    session.run(1)
-    session.drain()
-    view, names = view_of(session), ("turn", "shift")
-    found = np.concatenate(
-        [session.store.parameters.read(f"d_{name}", 2)[0][view] for name in names]
-    )
-    moved = session.resources["camera"].download(contract.dtype("Camera"))[0]
-    at = np.concatenate([state.buffers[name][0][view] for name in names]).astype(np.float64)
-    photo = photos[view].astype(np.float64) / 255
-    inputs = {name: s[name] for name in NAMES} | dict(width=WIDTH, height=HEIGHT, sh_degree=2)
-    inputs["antialiased"] = options.get("antialiased", False)
-
-    def loss(values: np.ndarray) -> float:
-        camera = refined(cameras[view], values[:3], values[3:])
-        image = render(**inputs, w2c=camera.w2c, K=camera.K).image
-        return oracle_loss.l1_dssim(image, photo)[0]
-
-    there = refined(cameras[view], at[:3], at[3:])
+    """Of the loss by turn and shift, in float64, at poses that have been refined already: the
+    kernels' conventions (clamp at 0.99, clamped Jacobian, view direction) are those of the
+    oracle."""
+    rng, s = np.random.default_rng(7), random_scene(1, 60, 48, 32, 2)
+    base = Camera(s["w2c"], s["K"], 48, 32)
+    cameras = [base, refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))]
+    values = {"turn": rng.normal(0, 0.2, (2, 3)), "shift": rng.normal(0, 0.05, (2, 3))}
+    own = {"rasterizer": "hardware", "pose_opt": True, "pose_warm_up": 1, **options}
+    step = OneStep(device, s, own, cameras, values)
+    camera, at = cameras[step.view], np.concatenate([step.before[name] for name in values])
+    found = np.concatenate([step.gradient(name)[step.view] for name in values])
+    moved, there = step.struct("Camera"), refined(camera, at[:3], at[3:])
     assert np.abs(moved["world_to_camera"] - there.w2c[:3]).max() < 1e-6
     assert np.abs(moved["position"] - there.position).max() < 1e-5
+    filtered = options.get("antialiased", False)
+    loss = lambda v: step.loss(refined(camera, v[:3], v[3:]), antialiased=filtered)
     # Steps so small that no fragment comes or goes at alpha = 1/255.
-    wanted = np.array([(loss(at + h) - loss(at - h)) / 2e-7 for h in 1e-7 * np.eye(6)])
+    wanted = central(loss, at, 1e-7)
     assert np.abs(found - wanted).max() < 3e-5 * np.abs(wanted).max(), (found, wanted)
 
 
@@ -98,11 +56,8 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     session = open_session(device, first)
     for _ in range(2):
         session.run(60)
-    trained, cameras, rng = (
-        session.store.gaussians(),
-        session.job.views.cameras[:3],
-        np.random.default_rng(0),
-    )
+    trained, rng = session.store.gaussians(), np.random.default_rng(0)
+    cameras = session.job.views.cameras[:3]
     size, extent = (session.width, session.height), session.job.views.extent
     evaluator = Evaluator(device, session.raster, *size)
     blank, frame = np.zeros((*size[::-1], 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
@@ -131,7 +86,7 @@ def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer, rate
     for step in range(6):
         session.run(1)
         after = session.snapshot().buffers
-        view = view_of(session)
+        view = session.resources["frame"].download(contract.dtype("Frame"))[0]["view"]
         for name, most in (("turn", MOST_TURN), ("shift", MOST_SHIFT * session.job.views.extent)):
             changed = np.any(after[f"adam_{name}"] != before[f"adam_{name}"], axis=(0, 1, 3))
             assert np.flatnonzero(changed).tolist() == [view]
@@ -145,12 +100,6 @@ def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer, rate
         before = after
     assert after["turn"].any() and after["shift"].any()
     assert rate == 0.02 or compared == {"turn", "shift"}
-
-
-def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
-    own = dict(pose_opt=True, exposure="ppisp", pose_warm_up=3, ppisp_warm_up=3)
-    own |= dict(rasterizer="tiled", deterministic=True, depth_lambda=0.1)
-    assert resumed_exactly(device, settings(scene, **own), tmp_path).buffers["turn"].any()
 
 
 def test_refined_poses_are_scenes_again(scene, tmp_path):

@@ -1,6 +1,5 @@
 """--rasterizer auto: the rasterizer that draws a small scene, or makes a run's steps, fastest."""
 
-import json
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,11 +12,8 @@ from hardsplat.raster.core.choose import Trial
 from hardsplat.raster.hardware import draws
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
-from hardsplat.step.runner import StepRunner
 from hardsplat.train import run_training as train
 from hardsplat.train.run.tuner import RasterizerTuner
-from hardsplat.train.session.drawing import Drawing
-from hardsplat.train.session.session import Session
 from tests.helpers.training import open_session, settings
 
 AUTO = TrainConfig.of(rasterizer="auto")
@@ -64,28 +60,33 @@ def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
         chosen_for(device, AUTO)
 
 
-@pytest.fixture
-def steps_take(monkeypatch):
-    """steps_take(hardware=, tiled=): milliseconds that trials find; a rasterizer that is not
-    named does not run. Returns what the session is told to use."""
-    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
-    asked, use = [], Session.switch_rasterizer
+class Stepping:
+    """Stands in for a session whose steps take these milliseconds, by rasterizer; others do not
+    run, and those of the hardware have timed rows. asked: what it was told to draw with. made: its
+    batches."""
 
-    def set_to(**ms):
-        def used(self, name, *timed_rows):
-            asked.append((name, *timed_rows))
-            if name not in ms:
-                raise RuntimeError("refused")
-            use(self, name, *timed_rows)
+    def __init__(self, step=0, **ms):
+        self.ms, self.step, self.asked, self.made = ms, step, [], []
+        timed = lambda name: name == "hardware"
+        self.drawing = SimpleNamespace(rasterizer="hardware", has_timed_rows=timed)
+        self.schedule = SimpleNamespace(strategy=SimpleNamespace(scored=lambda n: n % 10 == 9))
+        self.device, self.store = SimpleNamespace(name="a"), SimpleNamespace(count=lambda: 300)
 
-        monkeypatch.setattr(Session, "switch_rasterizer", used)
-        monkeypatch.setattr(Drawing, "has_timed_rows", lambda self, name: name == "hardware")
-        take = lambda self: ms[asked[-1][0]] / 1e3 if asked else 1.0
-        seconds = property(take, lambda self, measured: None)
-        monkeypatch.setattr(StepRunner, "step_seconds", seconds, raising=False)
-        return asked
+    @property
+    def runner(self):
+        return SimpleNamespace(step_seconds=self.ms[self.asked[-1][0]] / 1e3)
 
-    return set_to
+    def switch_rasterizer(self, name, *timed_rows):
+        self.asked.append((name, *timed_rows))
+        if name not in self.ms:
+            raise RuntimeError("refused")
+
+    def run(self, steps):
+        self.made.append((self.step, steps))
+        self.step += steps
+
+    def drain(self):
+        pass
 
 
 FIRST = [("hardware", False), ("tiled", False)]
@@ -100,35 +101,26 @@ TIMES = [
 
 
 @pytest.mark.parametrize("ms, chosen, asked", TIMES)
-def test_the_run_itself_is_timed(on_device, steps_take, scene, tmp_path, ms, chosen, asked):
-    found = steps_take(**ms)
-    metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
-    assert found == [*asked, (chosen,)]
-    assert metrics["rasterizer"] == chosen and metrics["steps"] == 30
-    (trial,) = metrics["auto"]
-    assert trial["ms"] == pytest.approx(ms) and trial["chosen"] == chosen
-    assert (trial["step"], trial["splats"]) == (0, metrics["splats"])
-    assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()
-    assert "rasterizer" in json.loads((tmp_path / "metrics.json").read_text())
+def test_the_run_itself_is_timed(ms, chosen, asked):
+    """Again when its work has grown tenfold, with those that may win by then."""
+    session, tuner = Stepping(**ms), RasterizerTuner(["hardware", "tiled"])
+    assert tuner.due(1.0) and tuner.choose(session, 200, 1.0, nullcontext) == chosen
+    assert session.asked == [*asked, (chosen,)] and session.step <= 200
+    assert tuner.trials == [{"step": 0, "splats": 300, "ms": ms, "chosen": chosen}]
+    assert not tuner.due(9.0) and tuner.due(10.0)
+    assert tuner.choose(session, 5, 10.0, nullcontext) is None  # too few steps
+    with pytest.raises(UserError, match="none of the rasterizers hardware, tiled runs on a"):
+        RasterizerTuner(["hardware", "tiled"]).choose(Stepping(), 200, 1.0, nullcontext)
 
 
 def test_steps_that_draw_scores_are_not_timed():
     """Every tenth does. The first is made before anything is timed."""
 
     def batches(first: int, most: int) -> list:
-        made, strategy = [], SimpleNamespace(scored=lambda step: step % 10 == 9)
-        nothing = dict(switch_rasterizer=lambda *how: None, drain=lambda: None)
-        runner, schedule = SimpleNamespace(step_seconds=1e-3), SimpleNamespace(strategy=strategy)
-        session = SimpleNamespace(step=first, schedule=schedule, runner=runner, **nothing)
-
-        def run(steps):
-            made.append((session.step, steps))
-            session.step += steps
-
-        session.run = run
+        session = Stepping(first, tiled=1.0)
         assert RasterizerTuner([])._timed(session, "tiled", most, nullcontext, False) == 1.0
         assert session.step <= first + most
-        return made
+        return session.made
 
     assert batches(0, 50) == [(0, 2), (2, 7)] and batches(5, 50) == [(5, 2), (7, 3), (10, 9)]
     assert batches(7, 50) == [(7, 2), (9, 1), (10, 9)]
@@ -139,9 +131,11 @@ def test_real_steps_are_timed(on_device, scene, tmp_path, monkeypatch):
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
     metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
     (trial,) = metrics["auto"]
-    ms = trial["ms"]
+    ms, chosen = trial["ms"], metrics["rasterizer"]
     assert set(ms) == set(BACKENDS) and min(ms.values()) > 0
-    assert ms[metrics["rasterizer"]] <= min(ms.values()) * 1.04
+    assert ms[chosen] <= min(ms.values()) * 1.04 and trial["chosen"] == chosen
+    assert (trial["step"], metrics["steps"]) == (0, 30)
+    assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()
 
 
 def test_a_rasterizer_makes_no_lists_for_what_another_needed(device, scene, monkeypatch):

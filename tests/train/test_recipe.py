@@ -11,10 +11,8 @@ from hardsplat.model.camera import Camera
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
-from hardsplat.train.job.decide import decide
-from hardsplat.train.job.facts import DeviceFacts, Facts
-from hardsplat.train.job.job import Job
-from hardsplat.train.job.views import Views
+from hardsplat.train.job.facts import DeviceFacts, Facts, Views
+from hardsplat.train.job.job import Job, decide
 from hardsplat.train.run.gather import check_points
 from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import settings

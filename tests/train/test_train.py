@@ -29,18 +29,25 @@ from hardsplat.step.photos import Photos
 from hardsplat.study.compare import NAME as COMPARISON
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train import run_training as train
-from hardsplat.train.job.facts import fitting
-from hardsplat.train.job.views import Views
+from hardsplat.train.job.facts import Views, fitting
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.measure.measure import Evaluator, evaluation_frame, measure_all
+from hardsplat.train.measure.measure import Asked, Evaluator, evaluation_frame, measure_all
 from hardsplat.train.run.outcome import besides_training
 from hardsplat.train.session.session import Session
-from hardsplat.train.strategies.refine import RESET_OPACITY
+from hardsplat.train.strategies.strategy import RESET_OPACITY
 from hardsplat.train.watchers.log import Log
 from tests.helpers.tables import COMMON
-from tests.helpers.training import job_of, open_session, same_state, settings, splats_of
+from tests.helpers.training import (
+    job_of,
+    open_session,
+    resumed_exactly,
+    same_state,
+    settings,
+    splats_of,
+)
 
 # For runs so short that the published rates hardly move anything.
+EXACT = dict(rasterizer="tiled", deterministic=True)
 FAST = {"opacities_lr": 0.1, "sh0_lr": 0.01, "scales_lr": 0.01}
 
 
@@ -188,6 +195,23 @@ def test_photographs_train_alike_wherever_they_are(device, mixed):
     assert same_state(*states[:2]) and same_state(*states[1:])
 
 
+RESUMED = {  # what a run trains -> its settings, and what has numbers at its end
+    "cameras": (dict(exposure="affine", pose_opt=True, intrinsics_opt=True), "affine intrinsics"),
+    "ppisp": (dict(exposure="ppisp", pose_opt=True, depth_lambda=0.1), "white_balance turn"),
+    "sky": (dict(background="sphere", strategy="none"), "sky adam_sky"),
+    "working": (dict(out_of_core="on", moments="bfloat16", sh_degree=2), "shN"),
+}
+
+
+@pytest.mark.parametrize("trained", RESUMED)
+def test_deterministic_runs_resume_exactly(device, scene, outdoors, tmp_path, trained):
+    changes, names = RESUMED[trained]
+    warm_ups = dict.fromkeys(("ppisp_warm_up", "pose_warm_up", "sh_degree_interval"), 3)
+    config = settings(outdoors if trained == "sky" else scene, **warm_ups | changes, **EXACT)
+    end = resumed_exactly(device, config, tmp_path)
+    assert all(end.buffers[name].any() for name in names.split())
+
+
 def test_a_step_takes_what_its_device_says(device, scene):
     """However late the host looks: here at two batches that ended long ago."""
     session = open_session(device, settings(scene, strategy="none"), ended := [])
@@ -211,7 +235,7 @@ def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_pat
     for seconds, copies in ((1e-6, math.inf), (0.4, 0.0)):
         frozen = property(lambda self, seconds=seconds: seconds, lambda self, measured: None)
         monkeypatch.setattr(clock, frozen, raising=False)
-        monkeypatch.setattr("hardsplat.train.run.keeping.SNAPSHOT_SECONDS", copies)
+        monkeypatch.setattr("hardsplat.train.run.files.SNAPSHOT_SECONDS", copies)
         folder = tmp_path / str(seconds)
         own = dict(deterministic=True, rasterizer="auto", init_scale=3.0, grow_grad2d=1e-5)
         metrics = train(settings(scene, folder, **own))
@@ -308,12 +332,6 @@ def test_stages_are_means_of_what_was_timed_late():
     assert log.stage_means() == {"a": 2.5, "b": 2.0} and Log().stage_means() == {}
 
 
-def test_refinement_stops(on_device, scene, tmp_path):
-    splats = train(settings(scene, tmp_path, refine_stop_iter=20))["curve"]["splats"]
-    assert splats[1] == 300 < splats[2]  # densified at 10
-    assert len(set(splats[2:])) == 1  # and not at 20
-
-
 def test_opacities_are_reset(on_device, scene, tmp_path):
     own = dict(max_steps=21, checkpoint_every=20, reset_every=20, init_opa=0.5)
     config = settings(scene, tmp_path, refine_start_iter=1000, refine_stop_iter=100, **own)
@@ -348,9 +366,9 @@ def test_an_evaluator_follows_the_lists_of_its_rasterizer(device, scene):
     evaluator = Evaluator(device, session.raster, session.width, session.height)
     view, photo = session.job.views.cameras[0], np.zeros((24, 32, 3), np.uint8)
     frame = evaluation_frame(session.job.config.scene, 1)
-    before = evaluator.measure("", view, photo, frame, fitted=True, halves=True)
+    before = evaluator.measure("", view, photo, frame, Asked(fitted=True, halves=True))
     session.raster.reserve_pairs(2 * session.raster.pair_capacity)
-    after = evaluator.measure("", view, photo, frame, fitted=True, halves=True)
+    after = evaluator.measure("", view, photo, frame, Asked(fitted=True, halves=True))
     evaluator.destroy()
     for name in ("psnr", "ssim", "fitted_psnr", "fitted_ssim", "half_psnr"):
         assert getattr(before, name) == getattr(after, name), name

@@ -12,7 +12,7 @@ import pytest
 
 import hardsplat
 from hardsplat.fit.config import FIT_FIELDS
-from hardsplat.settings.blocks import BlockSettings
+from hardsplat.settings.run import BlockSettings
 from hardsplat.settings.train import TrainConfig, looked_at
 from tests.usage.cases import STEPS
 

@@ -23,8 +23,8 @@ from hardsplat.blocks.leaf import OUTCOME, START, TASK
 from hardsplat.blocks.plan import SceneBlock
 from hardsplat.gpu.device.instance import NO_DEVICE, Instance, validation_wanted
 from hardsplat.results.folder import OF_A_RUN, archive_run, make_folder, write_json
-from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.option import flag
+from hardsplat.settings.run import BlockSettings
 from hardsplat.settings.train import looked_at
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
 

@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             # names of files may hold what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
-    command = None
+    command, debugging = None, os.environ.get("HARDSPLAT_DEBUG", "0") != "0"
     try:
         flags = _parsed(words)
         command = COMMANDS[flags.pop("command")]
@@ -38,26 +38,21 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except UserError as error:
-        if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
+        if debugging:
             raise
         grown = error.grows_with if isinstance(error, OutOfMemory) else None
         remedy = command.remedies.get(grown) if command and grown else None
-        line = f"{error}" + (f": {remedy}" if remedy else "")
-        print(f"hardsplat: error: {shown(line)}", file=sys.stderr)
-        return 2
+        return _failed(f"{error}: {remedy}" if remedy else f"{error}")
     except OSError as error:
-        if error.filename is not None and os.environ.get("HARDSPLAT_DEBUG", "0") == "0":
-            line = shown(f"{error.filename}: {error.strerror}")
-            print(f"hardsplat: error: {line}", file=sys.stderr)
-            return 2
+        if error.filename is not None and not debugging:
+            return _failed(f"{error.filename}: {error.strerror}")
         if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise  # else it is stdout, which has no name
         # so that nothing more is said when Python flushes it at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # its reader has enough, as in `hardsplat doctor | head`
             return 128 + 13  # as of a program that SIGPIPE ends
-        print(f"hardsplat: error: the output cannot be written: {error.strerror}", file=sys.stderr)
-        return 2
+        return _failed(f"the output cannot be written: {error.strerror}")
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         what = "terminated" if number == signal.SIGTERM else "interrupted"
@@ -66,6 +61,12 @@ def main(argv: list[str] | None = None) -> int:
     finally:
         if program:  # a program that is about to end: a late Ctrl-C must not replace its exit code
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _failed(line: str) -> int:
+    """Prints the line of an error; the exit code."""
+    print(f"hardsplat: error: {shown(line)}", file=sys.stderr)
+    return 2
 
 
 def run() -> NoReturn:
@@ -137,7 +138,9 @@ def _parsed(argv: list[str]) -> dict:
         flags |= vars(again)
     if unknown:
         raise unknown_flag(unknown, commands[known.command])
-    if device := os.environ.get("HARDSPLAT_DEVICE"):
+    if "--device" not in commands[known.command]._option_string_actions:  # it uses no GPU
+        flags.pop("device", None)
+    elif device := os.environ.get("HARDSPLAT_DEVICE"):
         flags.setdefault("device", device)
     return flags
 

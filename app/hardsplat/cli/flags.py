@@ -234,11 +234,8 @@ def from_text(kind, text):
 def show_log(flags: dict) -> None:
     """Messages of a command on stderr, as many as --verbose, which is taken out, and --quiet
     ask for."""
-    log, verbose, quiet = (
-        logging.getLogger("hardsplat"),
-        flags.pop("verbose", 0),
-        flags.get("quiet"),
-    )
+    log = logging.getLogger("hardsplat")
+    verbose, quiet = flags.pop("verbose", 0), flags.get("quiet")
     log.handlers[:] = [logging.StreamHandler()]
     log.setLevel(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
 

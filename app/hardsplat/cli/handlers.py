@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
@@ -26,18 +27,44 @@ def view(flags):
         serve(target, address, **settings(flags))
 
 
-def eval(flags):
-    from hardsplat.train import evaluate_run
+def _imported(place: str):
+    """The function or class `place`, "module:name" in this package."""
+    module, name = place.split(":")
+    return getattr(import_module(f"hardsplat.{module}"), name)
 
-    show_log(flags)
-    evaluate_run(flags.pop("result"), **flags)
+
+def window_of(place: str, what: str, **given):
+    """The window of --view; None where there can be none, with a note that `what` continues."""
+    try:
+        return _imported(place)(**given)
+    except UserError as error:
+        print(f"note: {error}; {what} continues without --view", file=sys.stderr)
 
 
-def compare(flags):
-    from hardsplat.study.compare import compare
+def _call(place: str, *positions: str, opens: str = ""):
+    """A handler that calls the function `place` with the flags named `positions` in their order,
+    None for missing ones, and the others by their names. opens: what --open shows, an attribute of
+    what is returned."""
 
-    show_log(flags)
-    compare(flags.pop("first"), flags.pop("second"), flags.pop("output", None), **flags)
+    def handle(flags):
+        function, wanted = _imported(place), flags.pop("open", False)
+        show_log(flags)
+        first = [flags.pop(each, None) for each in positions]
+        done = function(*first, **flags)
+        if wanted:
+            from hardsplat.export.opening import open_file, open_folder
+
+            path = getattr(done, opens)
+            open_folder(path) if path.is_dir() else open_file(path)
+
+    return handle
+
+
+eval = _call("train:evaluate_run", "result")
+compare = _call("study.compare:compare", "first", "second", "output")
+export = _call("export.page:export", "result", "output", opens="path")
+lod = _call("export.lod:lod", "result", "output", opens="folder")
+mesh = _call("mesh.build:mesh", "result", "output", opens="path")
 
 
 def render(flags):
@@ -46,31 +73,6 @@ def render(flags):
 
     show_log(flags)
     render(flags.pop("model"), *_parts(flags, Framing, RenderStyle), **flags)
-
-
-def export(flags):
-    from hardsplat.export.page import export
-
-    show_log(flags)
-    opens = flags.pop("open", False)
-    written = export(flags.pop("result"), flags.pop("output", None), **flags)
-    if opens:
-        from hardsplat.export.opening import open_file
-
-        open_file(written.path)
-
-
-def lod(flags):
-    from hardsplat.export.lod import lod
-
-    show_log(flags)
-    flags.pop("device", None)  # of the command line as a whole; no GPU is used here
-    opens = flags.pop("open", False)
-    made = lod(flags.pop("result"), flags.pop("output", None), **flags)
-    if opens:
-        from hardsplat.export.opening import open_folder
-
-        open_folder(made.folder)
 
 
 def clean(flags):
@@ -135,29 +137,8 @@ def fit(flags):
     config = FitConfig(**settings(flags, FIT_FIELDS))
     from hardsplat.fit.fitter import fit
 
-    fit(image, config, preview=_fit_window() if with_window else None)
-
-
-def _fit_window():
-    """The window of --view; None, and why, where there can be none."""
-    try:
-        from hardsplat.view.fit_preview import FitPreview
-
-        return FitPreview()
-    except UserError as error:
-        print(f"note: {error}; the fit continues without --view", file=sys.stderr)
-
-
-def mesh(flags):
-    from hardsplat.mesh.build import mesh
-
-    show_log(flags)
-    opens = flags.pop("open", False)
-    made = mesh(flags.pop("result"), flags.pop("output", None), **flags)
-    if opens:
-        from hardsplat.export.opening import open_file
-
-        open_file(made.path)
+    preview = window_of("view.fit_preview:FitPreview", "the fit") if with_window else None
+    fit(image, config, preview=preview)
 
 
 def fit_mesh(flags):
@@ -182,7 +163,6 @@ def fit_mesh(flags):
 def sfm(flags):
     from hardsplat.sfm.job.config import SFM_FIELDS, SfmConfig
 
-    flags.pop("device", None)  # of the command line as a whole; no GPU is used here
     name_position(flags, "input", "data", "the photographs are")
     config = SfmConfig(**settings(flags, SFM_FIELDS))
     from hardsplat.sfm.run import sfm

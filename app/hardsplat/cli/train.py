@@ -8,6 +8,7 @@ from hardsplat.base.clock import PhaseClock, process_began
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
 from hardsplat.cli.flags import add_groups, name_position, settings, show_log
+from hardsplat.cli.handlers import window_of
 from hardsplat.settings.presets import SAVED_NAME, load_config
 from hardsplat.settings.train import GROUPS
 from hardsplat.tables.layouts import A_SCENE, layouts_of
@@ -78,12 +79,13 @@ def handle(flags):
         from hardsplat.train import run_training
 
         show_log({"verbose": config.run.verbose, "quiet": config.run.quiet})
-        watchers = [window for window in [with_window and _window()] if window]
+        window = "view.preview:TrainingWindow"
+        watchers = [window_of(window, "training", stays=True)] if with_window else []
         if address is not None:
             from hardsplat.serve.watch import Server
 
             watchers.append(Server(address))
-        run_training(config, watchers, parts, device, photographs)
+        run_training(config, [*filter(None, watchers)], parts, device, photographs)
 
 
 def plan(flags):
@@ -161,20 +163,9 @@ def _no_scene(folder, saved):
             command = f"hardsplat train {shlex.quote(str(near))}"
             return f"no camera poses are in this folder, but {near} is a scene: {command}"
     count = len(listed(image_folder(folder))) if folder.is_dir() else 0
-    found = (
-        "a video" if is_video(folder) else f"{count} photograph{'s' * (count > 1)}" * bool(count)
-    )
+    found = f"{count} photograph{'s' * (count > 1)}" * bool(count)
+    found = "a video" if is_video(folder) else found
     if not found:
         return f"neither camera poses nor photographs are in it; a scene is {A_SCENE}"
     alone = f"(hardsplat sfm {shlex.quote(str(folder))} does that alone)"
     return f"{found} without camera poses; add --sfm to find them first {alone}"
-
-
-def _window():
-    """The window of --view; None, and why, where there can be none."""
-    try:
-        from hardsplat.view.preview import TrainingWindow
-
-        return TrainingWindow(stays=True)
-    except UserError as error:
-        print(f"note: {error}; training continues without --view", file=sys.stderr)

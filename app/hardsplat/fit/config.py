@@ -4,8 +4,7 @@ app/hardsplat/settings/train.py has those of a training run. Needs no Vulkan."""
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardsplat.settings.option import option, variant
-from hardsplat.settings.owner import Owner
+from hardsplat.settings.option import Owner, option, variant
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.reductions import ATOMICS
 

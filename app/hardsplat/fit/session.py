@@ -86,8 +86,7 @@ class FitSession:
         # of the camera a fit reads its size alone
         filled |= {"photos": words, "views": contract.struct("Camera", size=(width, height))}
         self.runner = own.add(StepRunner(device, filled, self.pairs.note, on_batch))
-        allocate = loss.allocate_squared if c.loss == "l2" else loss.allocate_loss
-        compared = allocate(device, width, height)
+        compared = loss.allocate_loss(device, width, height, squared=c.loss == "l2")
         own.add_all(compared.values())
         self._shared: dict[str, Buffer | Image] = {**self.runner.buffers, **compared}
         self._record()
@@ -97,9 +96,7 @@ class FitSession:
         self._drawn_from, width, height = self.raster.resources, self.width, self.height
         self.resources = {**self.raster.resources, **self._shared}
         self._recorded = recorded = Recordings(self.device, self.resources)
-        squared = self.config.loss == "l2"
-        compared = loss.SQUARED_PASSES if squared else loss.LOSS_PASSES
-        record_loss = loss.record_squared if squared else loss.record_loss
+        compared = loss.SQUARED_PASSES if self.config.loss == "l2" else loss.LOSS_PASSES
         passes = [*begin.FIT_SCHEDULE_PASSES, *compared, *loss.METRIC_PASSES]
         run = build_all(self.device, passes)
 
@@ -109,7 +106,7 @@ class FitSession:
 
         def step(recorder: Recorder) -> None:
             draw(recorder)
-            record_loss(recorder, run, width, height)
+            loss.record_loss(recorder, run, width, height)
             self.raster.record_backward(recorder)
             begin.record_end(recorder, run)
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardsplat.settings.option import option
-from hardsplat.settings.owner import Owner
+from hardsplat.settings.option import Owner, option
 from hardsplat.tables.layouts import A_SCENE
 from hardsplat.tables.reductions import ATOMICS
 

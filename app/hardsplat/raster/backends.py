@@ -24,7 +24,7 @@ from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
 from hardsplat.settings.learning import GradientSettings
 from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.settings.train import FIELDS
-from hardsplat.settings.typed_rasterizers import RasterizerName
+from hardsplat.settings.typed import RasterizerName
 from hardsplat.tables.formats import MOMENT_FORMATS
 
 

@@ -32,7 +32,7 @@ from hardsplat.raster.core.frame import camera_data, finished, frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.sinks import STORE
 from hardsplat.raster.core.sky import allocate_sums, gather_passes, record_gather
-from hardsplat.settings.typed_rasterizers import RasterizerName, RasterizerOptions
+from hardsplat.settings.typed import RasterizerName, RasterizerOptions
 from hardsplat.tables import quantities
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
@@ -57,7 +57,7 @@ class Renderer:
     """Differentiable rendering on one Vulkan device.
 
     device: index, part of a name, None for the environment's HARDSPLAT_DEVICE or the best one, or
-    an open Device. rasterizer, options: see app/hardsplat/settings/typed_rasterizers.py. Buffers
+    an open Device. rasterizer, options: see app/hardsplat/settings/typed.py. Buffers
     are kept between calls and grow when a larger scene or image comes. Raises UserError when the
     device cannot do what was asked.
     """

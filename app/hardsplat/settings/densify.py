@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from hardsplat.settings.option import option, share, steps, weight
-from hardsplat.settings.owner import Owner, part
+from hardsplat.settings.option import Owner, option, part, share, steps, weight
 
 # the names of strategies of hardsplat.train, which takes Vulkan to import
 STRATEGIES = ("budget", "adaptive", "mcmc", "none")
@@ -37,8 +36,8 @@ class BudgetSettings(Owner):
     score_every: int = steps(10, "steps from one that draws scores to the next", min=1)
     hold_back: bool = option(
         True,
-        "hold some training photographs back in the main phase of a run: their error decides "
-        "when it ends, how strongly opacities are regularized, and whether exposures are trained",
+        "hold a few photographs back: their error decides when the main phase of a run ends, how "
+        "strongly opacities are regularized, and whether exposures are trained",
     )
     prune_to: float = share(
         1.0, "share of the grown splats that is left, those that contribute most", min=0.001
@@ -47,9 +46,7 @@ class BudgetSettings(Owner):
         14_400, "step at which so few are left; pruning begins at refine_stop_iter", scales=0
     )
     prune_opacity_reg: float = weight(
-        0.0,
-        "weight of the mean opacity in the loss from refine_stop_iter to "
-        "prune_to_iter, on top of --opacity-reg",
+        0.0, "weight of the mean opacity in the loss while they are pruned, beside --opacity-reg"
     )
 
 
@@ -87,8 +84,7 @@ class DensifySettings(Owner):
     )
     cap_max: int = option(
         0,
-        "most splats, which budget grows to; 0: what fits (budget: by photographs and points; "
-        "1 000 000)",
+        "most splats, which budget grows to; 0: what fits, of budget by photographs and points",
         unit="splats",
         shown="what fits",
         aka="max_splats",

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from hardsplat.settings.option import option, rate, share, steps, weight
-from hardsplat.settings.owner import Owner, part
+from hardsplat.settings.option import Owner, option, part, rate, share, steps, weight
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
 
@@ -22,10 +21,7 @@ class ModelSettings(Owner):
         aka="lr_coeffs_sh",
     )
     shN_every: int = steps(
-        4,
-        "steps from one update of the higher colour bands, three quarters of what Adam "
-        "moves, to the next (published: 1)",
-        min=1,
+        4, "steps from one update of the higher colour bands to the next (published: 1)", min=1
     )
 
 
@@ -37,9 +33,7 @@ class LossSettings(Owner):
         0.2, "weight of D-SSIM; L1 has the rest", aka="lambda_dssim ssim_weight"
     )
     l2_share: float = share(
-        0.0,
-        "share of L1 that the squared error replaces, weighed so that both are as steep at an "
-        "error of 0.05",
+        0.0, "share of L1 that the squared error replaces, both as steep at an error of 0.05"
     )
     opacity_reg: float = weight(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)")
     scale_reg: float = weight(
@@ -47,8 +41,7 @@ class LossSettings(Owner):
     )
     flat_lambda: float = weight(
         0.0,
-        "weight of the mean smallest scale of splats in the loss, which makes them discs, for "
-        "meshes (3)",
+        "weight of the mean smallest scale in the loss, which makes splats discs, for meshes (3)",
         unit="per scene extent",
     )
 
@@ -58,10 +51,7 @@ class AdamSettings(Owner):
     """Adam"""
 
     average_steps: int = steps(
-        900,
-        "the run ends with the average of splats over so many of its last steps; 0: with "
-        "the last step",
-        scales=0,
+        900, "last steps of the run, over which its splats are averaged; 0: none", scales=0
     )
     means_lr: float = rate(
         1.6e-4, "rate of means at the first step", unit=EXTENTS, aka="position_lr_init lr_mean"
@@ -73,25 +63,18 @@ class AdamSettings(Owner):
         aka="position_lr_final lr_mean_end",
     )
     rates_final: float = share(
-        0.25,
-        "share of their first values that the rates without an end of their own reach at "
-        "max_steps, exponentially",
-        min=1e-6,
+        0.25, "share of rates without an end of their own that is left at max_steps", min=1e-6
     )
     rates_hold: float = option(
         0.5, "share of the steps over which those rates stay what they are", max=0.999
     )
     scales_lr: float = option(1e-2, "rate of log scales", aka="scaling_lr lr_scale")
     opacities_lr: float = option(
-        0.05,
-        "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code "
-        "took 0.025 later)",
-        aka="opacity_lr lr_opac",
+        0.05, "rate of logit opacities (Inria's code later: 0.025)", aka="opacity_lr lr_opac"
     )
     opacity_decay: float = weight(
         0.0,
-        "decay of the opacities of splats that a step shows, over --opacities-lr; 0, without "
-        "--opacity-reg: as fast as held-back photographs say",
+        "decay of opacities over their rate; 0, without --opacity-reg: by held-back photographs",
     )
     quats_lr: float = option(2e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
     sh0_lr: float = option(5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
@@ -99,8 +82,8 @@ class AdamSettings(Owner):
     adam_beta1: float = option(0.9, "decay of the mean", max=0.99999)
     moments: str = option(
         "auto",
-        "how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few "
-        "percent less exact; auto: so, where the device stores 16 bits",
+        "how its moments are stored; bfloat16: in half the memory, rounded at random, for steps a "
+        "few percent less exact; auto: so, where the device stores 16 bits",
         choices=("auto", *MOMENT_FORMATS),
     )
     visible_adam: bool | None = option(
@@ -129,8 +112,7 @@ class GradientSettings(Owner):
 
     gradient: str = option(
         "auto",
-        "analytic; stochastic: from two perturbed images, its defaults are in "
-        "configs/stochastic.toml; auto: analytic",
+        "analytic; stochastic: from two perturbed images (configs/stochastic.toml); auto: analytic",
         choices=("auto", *GRADIENTS),
     )
     stochastic: StochasticSettings = part(StochasticSettings)

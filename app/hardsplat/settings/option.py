@@ -1,13 +1,13 @@
-"""A setting is a field of a dataclass: default, help, unit and limits. Values that the user gives
-are checked against it."""
+"""A setting is a field of a dataclass, its owner: default, help, unit and limits. Values that the
+user gives are checked against it. Owners are nested."""
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import Field, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from hardsplat.base.errors import UserError
 
@@ -122,3 +122,61 @@ def nearest(word: str, names: Mapping[str, str]) -> str:
     nothing where none is close."""
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"; did you mean '{names[close[0]]}'?" if close else ""
+
+
+def part(owner: type[T]) -> T:
+    """A field that holds another owner."""
+    return field(default_factory=owner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """Base of all owners. The docstring of each is its title in help.
+
+    flag, values: the setting that chooses the owner, and its values that do; without a flag every
+    run has it. Raises UserError for a value of the wrong type or out of range.
+    """
+
+    flag: ClassVar[str] = ""
+    values: ClassVar[tuple[str | bool, ...]] = ()
+
+    def __post_init__(self):
+        known = self.options()
+        for name in known:
+            object.__setattr__(self, name, checked(name, getattr(self, name), name, known))
+
+    @classmethod
+    def chosen(cls, settings: Mapping[str, Any]) -> bool:
+        """Whether a run of these settings, all of them by name, looks at those of the owner."""
+        return not cls.flag or settings[cls.flag] in cls.values
+
+    @classmethod
+    def options(cls) -> dict[str, Field]:
+        """Settings of its own, by name."""
+        return {f.name: f for f in fields(cls) if f.metadata}
+
+    @classmethod
+    def parts(cls) -> dict[str, type["Owner"]]:
+        """Owners that it holds, by name."""
+        held = [f for f in fields(cls) if f.default_factory is not MISSING and not f.metadata]
+        return {f.name: f.default_factory for f in held}  # type: ignore[misc]
+
+    @classmethod
+    def owners(cls) -> Iterator[type["Owner"]]:
+        """Itself and all that it holds, in the order of help."""
+        yield cls
+        for owner in cls.parts().values():
+            yield from owner.owners()
+
+    @classmethod
+    def made(cls, values: Mapping[str, Any]):
+        """The owner with its share of settings by name, defaults where they are missing."""
+        own = {name: values[name] for name in cls.options() if name in values}
+        return cls(**own, **{name: owner.made(values) for name, owner in cls.parts().items()})
+
+    def flat(self) -> dict[str, Any]:
+        """All settings in it, by name."""
+        found = {name: getattr(self, name) for name in self.options()}
+        for name in self.parts():
+            found |= getattr(self, name).flat()
+        return found

@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hardsplat.settings.option import option, rate, share, steps, weight
-from hardsplat.settings.owner import Owner
+from hardsplat.settings.option import Owner, option, rate, share, steps, weight
 from hardsplat.tables.photographs import EXPOSURES
-
-_TURNS, _FOCAL = "rad, and scene extents", "of the focal length"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,21 +15,19 @@ class ExposureSettings(Owner):
     flag, values = "exposure", ("affine", "ppisp", "auto")
     exposure: str = option(
         "auto",
-        "photographs differ in exposure: affine: each has a map of colour; ppisp: "
-        "exposure and white balance, and its camera vignetting and response; auto: affine to "
-        "the end where a fit of colours explains much of the error of photographs that are held "
-        "back, else none",
+        "photographs differ: affine: each has a map of colour; ppisp: exposure and white balance, "
+        "its camera vignetting and response; auto: affine to the end where a fit of colours "
+        "explains much of the error of held-back photographs, else none",
         choices=tuple(EXPOSURES),
     )
     exposure_until: float = share(
         0.6,
-        "share of the steps over which exposures are trained; after them splats are trained to "
-        "look like the photographs as they are; 1: splats stay those of the mean photograph",
+        "share of the steps over which exposures are trained; then splats learn to look like the "
+        "photographs as they are; 1: splats stay those of the mean photograph",
     )
     exposure_lr: float = rate(
         0.02,
-        "rate of exposures at the first step; a tenth of it is left at max_steps (published of "
-        "ppisp: 0.002, with which every photograph moves at every step)",
+        "rate of exposures at the first step; a tenth is left at max_steps (ppisp's own: 0.002)",
         aka="exposure_lr_init affine_lr ppisp_lr",
     )
     ppisp_warm_up: int = steps(360, "steps over which the rate of ppisp rises from 0", scales=1)
@@ -54,12 +49,10 @@ class PoseSettings(Owner):
     pose_lr: float = rate(
         1e-3,
         "rate of poses at the first step; a hundredth of it is left at max_steps",
-        unit=_TURNS,
+        unit="rad, and scene extents",
         aka="pose_lr_final",
     )
-    pose_warm_up: int = steps(
-        1_000, "steps over which the rates of poses and intrinsics rise from 0"
-    )
+    pose_warm_up: int = steps(1_000, "steps over which rates of poses and intrinsics rise from 0")
 
     @classmethod
     def chosen(cls, settings: Mapping[str, Any]) -> bool:
@@ -78,7 +71,7 @@ class IntrinsicsSettings(Owner):
     intrinsics_lr: float = rate(
         2e-4,
         "rate of intrinsics at the first step; a hundredth of it is left at max_steps",
-        unit=_FOCAL,
+        unit="of the focal length",
     )
 
 
@@ -88,7 +81,7 @@ class DepthSettings(Owner):
 
     depth_lambda: float = weight(
         0.0,
-        "weight of depths in the loss at first, of points of the model or of maps in "
-        "depths/; a hundredth of it is left at max_steps (gsplat: 0.01)",
+        "weight of depths of points, or of maps in depths/, in the loss at first; a hundredth "
+        "is left at max_steps (gsplat: 0.01)",
         unit="per scene extent over depth",
     )

@@ -1,9 +1,11 @@
-"""Settings of rasterizers."""
+"""Settings of rasterizers, and the options that they get of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Self
 
-from hardsplat.settings.option import option, variant
-from hardsplat.settings.owner import Owner, part
+from hardsplat.settings.learning import GradientSettings, StochasticSettings
+from hardsplat.settings.option import Owner, option, part, variant
+from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
@@ -20,8 +22,8 @@ class HardwareSettings(Owner):
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option(
         "same",
-        "per-pixel state of ordered fragments, and of depth segments; same: as "
-        "--format; blocks keep float32 or, for the others, halves",
+        "per-pixel state of ordered fragments and depth segments; same: as --format; blocks keep "
+        "float32 or, for the others, halves",
         choices=("same", *FORMATS),
     )
     blending: str = variant(
@@ -35,23 +37,20 @@ class HardwareSettings(Owner):
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
     hybrid_threshold: int = option(
         0,
-        "contributing lanes of 32 from which a subgroup sum replaces quad sums; 0: as many as are "
-        "the fastest here",
+        "contributing lanes of 32 from which one sum replaces quad sums; 0: the fastest here",
         unit="lanes",
-        min=0,
     )
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
     segments: int = option(
         0,
-        "depth segments that fixed-function blending draws to canvases of their own, so "
-        "that fragments wait less; 0: as many as are the fastest here",
+        "depth segments that fixed-function blending draws to canvases of their own, so that "
+        "fragments wait less; 0: the fastest here",
     )
     least_transmittance: float = option(
         1e-4,
-        "transmittance in front of a depth segment below which its backward pass leaves "
-        "pixels out; more than the default "
-        "is faster, and gradients of what is hardly seen are missing",
+        "transmittance in front of a depth segment below which its backward pass skips pixels; "
+        "more is faster, and gradients of what is hardly seen are missing",
         max=0.5,
     )
 
@@ -66,10 +65,8 @@ class TiledSettings(Owner):
     )
     tile_threshold: int = option(
         0,
-        "distwar: contributing lanes of 32 from which a sum replaces atomics; 0: as many as are "
-        "the fastest here",
+        "distwar: contributing lanes of 32 from which a sum replaces atomics; 0: the fastest here",
         unit="lanes",
-        min=0,
     )
 
 
@@ -79,17 +76,58 @@ class RasterSettings(Owner):
 
     rasterizer: str = option(
         "auto",
-        "hardware: quads through the graphics pipeline; tiled: tiles of pixels in "
-        "compute shaders; auto: the faster one here",
+        "hardware: quads in the graphics pipeline; tiled: tiles in compute; auto: the faster here",
         choices=("auto", *RASTERIZERS),
         aka="backend",
     )
     antialiased: bool = option(
         False,
-        "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting "
-        "(gsplat's rasterize_mode antialiased); most other programs draw such splats too bold",
+        "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting; "
+        "most other programs draw such splats too bold",
         aka="antialiasing mip",
     )
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     hardware: HardwareSettings = part(HardwareSettings)
     tiled: TiledSettings = part(TiledSettings)
+
+
+# options that follow from other settings and from cameras
+NO_SETTINGS = ("stochastic", "lens")
+
+
+@dataclass(frozen=True)
+class Options:
+    """A dataclass whose fields have the names of settings, but for NO_SETTINGS."""
+
+    @classmethod
+    def settings(cls) -> list[str]:
+        """Names of the options that are settings."""
+        return [f.name for f in fields(cls) if f.name not in NO_SETTINGS]
+
+    @classmethod
+    def of(cls, raster: RasterSettings, gradient: GradientSettings) -> Self:
+        """From settings of these names. `stochastic` is made of its own, where it is chosen."""
+        flat = raster.flat() | gradient.flat()
+        found = {name: flat[name] for name in cls.settings()}
+        if gradient.gradient == "stochastic" and hasattr(cls, "stochastic"):
+            found["stochastic"] = Stochastic.of(gradient.stochastic)
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class Stochastic:
+    """Training by stochastic gradients, see raster/core/stochastic.py. perturbations: what every
+    number of a quantity moves by, of means as a share of the splat's shorter half axis on screen;
+    quantities that are missing stay where they are."""
+
+    gradient_pairs: int = 1
+    perturbations: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, settings: StochasticSettings) -> Self:
+        sizes = tuple(
+            (q.name, q.perturbation * settings.perturbation)
+            for q in quantities.of("splat")
+            if q.perturbation
+        )
+        return cls(settings.gradient_pairs, sizes)

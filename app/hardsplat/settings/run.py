@@ -1,10 +1,11 @@
-"""Settings of the run itself: its length, its files, its device."""
+"""Settings of the run itself: its length, its files, its devices, its blocks."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from hardsplat.settings.option import option, steps
-from hardsplat.settings.owner import Owner
+from hardsplat.settings.option import Owner, option, steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +21,8 @@ class RunSettings(Owner):
     max_steps: int = steps(18_000, "most training steps", min=1, aka="iterations total_steps")
     early_stop: bool = option(
         True,
-        "end the main phase once photographs that are held back stop improving; not where "
-        "--max-steps or a step of a schedule is named: then the run has all its steps",
+        "end the main phase once held-back photographs stop improving, unless --max-steps or a "
+        "step of a schedule is named",
     )
     eval_steps: tuple[int, ...] = option(
         (7_000, 30_000),
@@ -51,8 +52,8 @@ class RunSettings(Owner):
     )
     log: str = option(
         "jsonl",
-        "what other programs can follow: metrics.jsonl or metrics.csv in the result "
-        "folder, or its folder tensorboard, which also has pictures",
+        "what other programs can follow in the result folder: metrics.jsonl, metrics.csv, or the "
+        "folder tensorboard, which also has pictures",
         choices=("none", "jsonl", "csv", "tensorboard"),
         aka="logger tb_every",
     )
@@ -67,15 +68,15 @@ class RunSettings(Owner):
     )
     images: str = option(
         "auto",
-        "keep training images on the GPU, in host memory from where each step fetches "
-        "one, or stream them; auto: host on GPUs with memory of their own, else by memory",
+        "keep photographs on the GPU, in host memory from where each step fetches one, or stream "
+        "them; auto: host on GPUs with memory of their own, else by memory",
         choices=("auto", "gpu", "host", "stream"),
         aka="data_device",
     )
     packed: bool = option(
         False,
-        "steps draw a copy of the splats that they see, and Adam moves these alone, as with "
-        "--visible-adam: faster, and in less memory, where views show few of them (gsplat)",
+        "steps draw a copy of the splats that they see, and Adam moves these alone: faster and "
+        "smaller where views show few of them (gsplat)",
     )
     out_of_core: str = option(
         "auto",
@@ -85,7 +86,36 @@ class RunSettings(Owner):
     )
     batch_steps: int = steps(50, "steps per submission to the GPU", min=1)
     deterministic: bool = option(
-        False,
-        "every run of one seed on one device leaves the same splats, bit by bit: tiled, "
-        "gradients gathered",
+        False, "runs of one seed on one device leave the same bits: tiled, gradients gathered"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSettings(Owner):
+    """blocks of a large scene"""
+
+    flag, values = "blocks", ("auto",)
+    blocks: str | None = option(
+        None,
+        "train blocks on all devices, and join them: auto (as many as fit), a number, or 2x3",
+        shown="none",
+    )
+    block_devices: str | None = option(
+        None, "devices that train blocks, by index or part of the name, with commas", shown="all"
+    )
+    cluster: str | None = option(
+        None,
+        "train blocks on this Dask cluster, whose workers see the same files: tcp://HOST:PORT, or "
+        "its scheduler's file",
+        shown="this machine",
+        aka="scheduler_file",
+    )
+    polish_steps: int = option(
+        1_500,
+        "most steps over all photographs after blocks are joined, if they fit one device; 0: none",
+        unit="steps",
+    )
+
+    @classmethod
+    def chosen(cls, settings: Mapping[str, Any]) -> bool:
+        return settings["blocks"] is not None

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hardsplat.settings.option import option
-from hardsplat.settings.owner import Owner
+from hardsplat.settings.option import Owner, option
 from hardsplat.tables.layouts import A_SCENE
 
 
@@ -24,7 +23,7 @@ class SceneSettings(Owner):
     )
     test_every: int = option(
         8,
-        "hold out every N-th image by sorted file name, where the scene has no test split; 0: none",
+        "hold out every N-th image by file name, where the scene has no test split; 0: none",
         aka="llffhold eval_split_every",
     )
     exclude: tuple[str, ...] = option(
@@ -33,8 +32,7 @@ class SceneSettings(Owner):
     region: tuple[float, ...] = option(
         (),
         "train this place in detail and the rest coarsely: a box x0,y0,z0,x1,y1,z1 or a sphere "
-        "x,y,z,radius; splats are fifty times as likely to be added inside, and photographs that "
-        "show it are drawn twice as often",
+        "x,y,z,radius",
         unit="world units",
         shown="everywhere",
         min=-1e30,
@@ -48,9 +46,8 @@ class SceneSettings(Owner):
     )
     mask_mode: str = option(
         "ignore",
-        "pixels that masks leave out: ignore: the loss leaves them out; transparent: they show "
-        "the background; opacity: nothing may stand there, which takes --background "
-        "random",
+        "pixels that masks leave out: ignore: no loss; transparent: they show the background; "
+        "opacity: nothing may stand there, which takes --background random",
         choices=("ignore", "transparent", "opacity"),
     )
     near_plane: float = option(
@@ -58,8 +55,8 @@ class SceneSettings(Owner):
     )
     undistort: bool = option(
         True,
-        "photographs of lenses that distort are undistorted on load; otherwise splats "
-        "are drawn as those lenses see them, which keeps the edges of wide photographs",
+        "undistort photographs on load; otherwise splats are drawn as lenses see them, which keeps "
+        "the edges of wide photographs",
     )
 
     @property
@@ -74,14 +71,10 @@ class StartSettings(Owner):
     """first splats"""
 
     init: Path | None = option(
-        None,
-        "start from these splats: a result folder, or a file in any format that is read",
-        shown="none",
+        None, "start from these splats: a result folder, or a file that is read", shown="none"
     )
     init_type: str = option(
-        "sfm",
-        "start from the scene's points, if it has any, or from random ones",
-        choices=("sfm", "random"),
+        "sfm", "start from the scene's points, if any, or random ones", choices=("sfm", "random")
     )
     init_num_pts: int = option(100_000, "splats of a random start", unit="splats", min=1)
     init_extent: float | None = option(

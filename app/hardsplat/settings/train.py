@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from hardsplat.base.errors import UserError
-from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.learning import AdamSettings, GradientSettings, LossSettings, ModelSettings
-from hardsplat.settings.option import flag
-from hardsplat.settings.owner import Owner, part
+from hardsplat.settings.option import Owner, flag, part
 from hardsplat.settings.photographs import (
     DepthSettings,
     ExposureSettings,
@@ -23,7 +21,7 @@ from hardsplat.settings.photographs import (
     PoseSettings,
 )
 from hardsplat.settings.rasterizers import RasterSettings
-from hardsplat.settings.run import RunSettings
+from hardsplat.settings.run import BlockSettings, RunSettings
 from hardsplat.settings.scene import SceneSettings, StartSettings
 from hardsplat.tables import quantities
 from hardsplat.tables.gradients import finds_statistics
@@ -87,16 +85,6 @@ class TrainConfig(Owner):
                 "which the adaptive strategy grows: add --strategy mcmc or --strategy none"
             )
 
-    def _check_sphere(self) -> None:
-        """UserError where a sphere behind the splats goes with estimates or blocks, which have
-        none."""
-        estimates, blocks = self.gradient.gradient == "stochastic", self.blocks.blocks is not None
-        if estimates or blocks:
-            other = "--gradient stochastic" if estimates else "--blocks"
-            raise UserError(
-                f"--background sphere does not go with {other}: leave out one of the two"
-            )
-
     def __post_init__(self):
         run, scene = self.run, self.scene
         if run.resume and run.ckpt:
@@ -110,15 +98,19 @@ class TrainConfig(Owner):
                     "leave out one of the two"
                 )
             object.__setattr__(self, "scene", replace(scene, background="random"))
+        estimates, blocks = self.gradient.gradient == "stochastic", self.blocks.blocks is not None
         if scene.region and self.densify.strategy != "budget":
             raise UserError(
                 f"--region belongs to --strategy budget; this run has {self.densify.strategy}: "
                 "leave it out or add --strategy budget"
             )
-        if scene.region and self.blocks.blocks is not None:
+        if scene.region and blocks:
             raise UserError("--region and --blocks exclude each other: leave out one of the two")
-        if scene.background == "sphere":
-            self._check_sphere()
+        if scene.background == "sphere" and (estimates or blocks):
+            other = "--gradient stochastic" if estimates else "--blocks"
+            raise UserError(
+                f"--background sphere does not go with {other}: leave out one of the two"
+            )
         if run.deterministic:
             raster = self.raster.flat()
             changed = [n for n in DETERMINISTIC if raster[n] != FIELDS[n].default]

@@ -135,15 +135,6 @@ def _sums(width: int, height: int) -> int:
     return (len(pixel_terms()) + 1) * tiles(width, height)
 
 
-def _with_gradient(
-    device: Device, width: int, height: int, buffers: dict[str, Buffer]
-) -> dict[str, Buffer | Image]:
-    """`buffers`, and `d_image`; without memory for that, none of them."""
-    with undone(buffers):
-        image = Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")
-        return {**buffers, "d_image": image}
-
-
 def check_loss(device: Device) -> None:
     """UserError where the device has not what the loss and the metrics take."""
     if missing := device.capabilities.missing(("shared_memory",)):
@@ -154,39 +145,32 @@ def check_loss(device: Device) -> None:
 
 
 def allocate_loss(
-    device: Device, width: int, height: int, differences: bool = False
+    device: Device, width: int, height: int, differences: bool = False, squared: bool = False
 ) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences`
-    instead of the last."""
+    instead of the last. squared: what SQUARED_PASSES need."""
+    check_loss(device)
     sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
     if differences:
         sizes["loss_differences"] = width * height
-    check_loss(device)
-    buffers = allocate_all(device, contract.nbytes(sizes))
-    return {**buffers} if differences else _with_gradient(device, width, height, buffers)
+    needs = metric_bytes(width, height) if squared else contract.nbytes(sizes)
+    buffers: dict[str, Buffer | Image] = {**allocate_all(device, needs)}
+    if not differences:
+        with undone(buffers):
+            form = FORMATS["float32"].vk
+            buffers["d_image"] = Image(device, width, height, form, np.float32, "d_image")
+    return buffers
 
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and
-    history[frame.step % HISTORY]."""
-    recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
+    history[frame.step % HISTORY]. By SQUARED_PASSES the loss is the mean of (x - y)^2, which takes
+    no loss_terms, and the record has no SSIM."""
+    first, *last = ("loss squared",) if "loss squared" in run else ("loss ssim", "loss gradient")
+    recorder.run(run[first], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))  # at once with the next one
-    recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
-
-
-def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
-    """What SQUARED_PASSES need, and METRIC_PASSES."""
-    check_loss(device)
-    return _with_gradient(device, width, height, allocate_all(device, metric_bytes(width, height)))
-
-
-def record_squared(
-    recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int
-) -> None:
-    """Records the loss L = mean (x - y)^2 like record_loss; the record has no SSIM. Needs no
-    loss_terms."""
-    recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
-    recorder.run(run["loss reduce"], threads=(_GROUP,))
+    for name in last:
+        recorder.run(run[name], threads=(width, -(-height // 2)))
 
 
 def metric_bytes(width: int, height: int) -> dict[str, int]:

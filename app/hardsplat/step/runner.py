@@ -52,27 +52,16 @@ class BatchResult:
 
 
 class InFlight:
-    """One batch in flight."""
+    """One batch in flight, between two empty command buffers for its timestamps."""
+
+    head: Recorder
+    timed: Recorder
+    tail: Recorder
 
     def __init__(self, device: Device):
         self.fence = Fence(device)
         self.first, self.count, self.pair_capacity, self.begun_at = 0, 0, 0, 0.0
         self.timed_here = True  # a step of this batch was timed
-
-    def record(self, recorded: Recordings, step: Callable[[Recorder], None]) -> None:
-        self.head, self.timed, self.tail = (
-            recorded(commands, timed=True) for commands in (_nothing, step, _nothing)
-        )
-
-
-def timed_of(batch: int, steps: int) -> int:
-    """Which step of a batch is timed: spread evenly (by the golden ratio), since what steps do may
-    depend on their number, see --shN-every."""
-    return int(batch * 0.6180339887 % 1 * steps)
-
-
-def _nothing(recorder: Recorder) -> None:
-    """A command buffer of its own around a batch, for its two timestamps."""
 
 
 class StepRunner:
@@ -128,7 +117,8 @@ class StepRunner:
         self._step = recorded(step, shown=False)
         self._scored = recorded(lambda r: step(r, scores=True), shown=False) if scores else None
         for slot in self._slots:
-            slot.record(recorded, step)
+            parts = (lambda recorder: None), step, (lambda recorder: None)
+            slot.head, slot.timed, slot.tail = (recorded(each, timed=True) for each in parts)
 
     @property
     def steps_per_second(self) -> float:
@@ -162,7 +152,8 @@ class StepRunner:
         slot, scored = self._slots[self._turn], scored or [False] * steps
         self._turn, self._submitted = 1 - self._turn, self._submitted + 1
         commands = [self._scored if each else self._step for each in scored]
-        timed = timed_of(self._submitted, steps)
+        # spread by the golden ratio: what steps do may depend on their number, see --shN-every
+        timed = int(self._submitted * 0.6180339887 % 1 * steps)
         later = (i % steps for i in range(timed, timed + steps))
         plain = next((i for i in later if not scored[i]), None)
         slot.timed_here = plain is not None
@@ -210,11 +201,6 @@ class StepRunner:
         self._owned.destroy()
 
 
-def required_pairs(records: np.ndarray) -> np.ndarray:
-    """(steps,) int64: pairs of tile and splat that each step asked for."""
-    return records["pairs"].astype(np.int64) + (records["pairs_high"].astype(np.int64) << 32)
-
-
 class WithPairs(Protocol):
     """A rasterizer, see hardsplat.raster.core.rasterizer."""
 
@@ -240,7 +226,8 @@ class PairDemand:
         self._batches = self._batches_of.setdefault(rasterizer, deque())
 
     def note(self, result: BatchResult) -> None:
-        pairs, checkpoints = required_pairs(result.records), result.records["checkpoints"]
+        low, high = (result.records[n].astype(np.int64) for n in ("pairs", "pairs_high"))
+        pairs, checkpoints = low + (high << 32), result.records["checkpoints"]
         self._batches.append((len(pairs), int(pairs.max()), int(checkpoints.max())))
         while self._steps - self._batches[0][0] >= self._window:
             self._batches.popleft()

@@ -37,7 +37,7 @@ from hardsplat.raster.core.sky import behind_pass
 from hardsplat.raster.core.working import cull_passes, gather_pass, step_passes
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
-from hardsplat.settings.typed_rasterizers import RasterizerName
+from hardsplat.settings.typed import RasterizerName
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
 from hardsplat.step.photos import Photos
 from hardsplat.study.variants import REGISTRIES

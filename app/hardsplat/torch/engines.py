@@ -14,7 +14,7 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.raster.backends import BACKENDS, Backend, fastest
-from hardsplat.settings.raster import Options
+from hardsplat.settings.rasterizers import Options
 from hardsplat.settings.train import TrainConfig
 from hardsplat.torch import cuda
 from hardsplat.torch.links import Link, Shared

@@ -20,7 +20,7 @@ from hardsplat.raster.core.parameters import Planes, plane_table
 from hardsplat.raster.core.rasterizer import pairs_wanted
 from hardsplat.raster.core.sinks import STORE_ROWS
 from hardsplat.raster.pictures import TENSOR_PASSES
-from hardsplat.settings.raster import Options
+from hardsplat.settings.rasterizers import Options
 from hardsplat.tables import quantities
 from hardsplat.torch.cameras import NUMBERS
 from hardsplat.torch.links import Link

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from hardsplat.train.features.feature import Feature
     from hardsplat.train.features.intrinsics import INTRINSICS_FILE, load_intrinsics
     from hardsplat.train.features.poses import focused_scene, moved
-    from hardsplat.train.job.decide import decide
-    from hardsplat.train.job.facts import DeviceFacts, Facts, ScenePart
+    from hardsplat.train.job.facts import DeviceFacts, Facts, ScenePart, Views
+    from hardsplat.train.job.job import decide
     from hardsplat.train.job.schedule import Averaging
-    from hardsplat.train.job.views import Views
     from hardsplat.train.measure.command import evaluate_run
     from hardsplat.train.run.first_splats import initial_gaussians
     from hardsplat.train.run.photographs import PhotographLoader
@@ -39,10 +38,9 @@ _HOME = {  # module -> public names
     "features.feature": "Feature",
     "features.intrinsics": "INTRINSICS_FILE load_intrinsics",
     "features.poses": "focused_scene moved",
-    "job.decide": "decide",
-    "job.facts": "DeviceFacts Facts ScenePart",
+    "job.facts": "DeviceFacts Facts ScenePart Views",
+    "job.job": "decide",
     "job.schedule": "Averaging",
-    "job.views": "Views",
     "measure.command": "evaluate_run",
     "run.first_splats": "initial_gaussians",
     "run.photographs": "PhotographLoader",

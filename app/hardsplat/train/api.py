@@ -25,7 +25,7 @@ from hardsplat.results.metrics import last_evaluation, quality
 from hardsplat.settings.option import check_known
 from hardsplat.settings.presets import SAVED_NAME, load_config, read_saved
 from hardsplat.settings.train import FIELDS, NAMES, TrainConfig
-from hardsplat.settings.typed_training import TrainSettings
+from hardsplat.settings.typed import TrainSettings
 from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.trainer import Trainer

@@ -11,7 +11,7 @@ from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.step.photos import Photos
 from hardsplat.train import run_training as train
-from hardsplat.train.run import keeping
+from hardsplat.train.run import files
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import store
@@ -36,7 +36,7 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
     device, scene, tmp_path, monkeypatch, capfd
 ):
     """Once each time. It goes on with the memory that it has."""
-    monkeypatch.setattr(keeping, "SECONDS", 0.0)
+    monkeypatch.setattr(files, "SECONDS", 0.0)
     monkeypatch.setattr(store, "MORE", 0)
     monkeypatch.setattr(store, "TIMES", 1.0)
     taking = Takes(device, monkeypatch)
@@ -55,10 +55,10 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
 
 @pytest.mark.parametrize("budget", [None, MemoryBudget(GIB, GIB + (100 << 20))])
 def test_a_run_that_fills_the_memory_itself_is_left_alone(monkeypatch, budget):
-    monkeypatch.setattr(keeping, "SECONDS", 0.0)
+    monkeypatch.setattr(files, "SECONDS", 0.0)
     device = SimpleNamespace(memory_budget=lambda: budget, memory_bytes=8 * GIB)
-    session, files = SimpleNamespace(device=device), SimpleNamespace(background=None)
-    keeping.Keeper(session, files, None, None).check_memory()
+    session, background = SimpleNamespace(device=device), SimpleNamespace(background=None)
+    files.Keeper(session, background, None, None).check_memory()
 
 
 def test_fewer_photographs_are_in_flight_where_little_memory_is_free(device, monkeypatch):

@@ -14,12 +14,11 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.raster.backends import training_needs
 from hardsplat.study import doctor
-from hardsplat.train.job.facts import fitting
-from hardsplat.train.job.views import Views
+from hardsplat.train.job.facts import Views, fitting
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import drawing
 from tests.helpers.tables import COMMON
-from tests.helpers.training import job_of, open_session, resumed_exactly, same_state, settings
+from tests.helpers.training import job_of, open_session, same_state, settings
 
 MIB = 1 << 20
 EXACT = dict(rasterizer="tiled", tile_backward="gather", moments="bfloat16", visible_adam=True)
@@ -66,12 +65,6 @@ def test_splats_are_those_of_training_on_the_device(device, scene, case, monkeyp
     assert all(inside.buffers[each].any() for each in own)
     assert all(plane.host for each in own for plane in outside.store.parameters.buffers(each))
     assert sizes[own[0]] == sizes[own[1]] == 0 < sizes["means"]
-
-
-def test_resumed_exactly(device, scene, tmp_path):
-    how = EXACT | dict(refine_every=4, refine_start_iter=2, out_of_core="on")
-    state = resumed_exactly(device, settings(scene, strategy="adaptive", **how), tmp_path)
-    assert state.splats == len(load_scene(scene).points) and state.buffers["shN"].any()
 
 
 def test_colours_that_no_step_sees_stay(device, scene):

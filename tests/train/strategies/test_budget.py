@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat import Camera, contract
+from hardsplat import contract
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.raster.tiled import rasterizer as tiled
-from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.loss_terms import ordered
 from hardsplat.train import run_training as train
-from hardsplat.train.run.trainer import Trainer
-from hardsplat.train.strategies import STRATEGIES, refine
-from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin
+from hardsplat.train.strategies import STRATEGIES, strategy
+from hardsplat.train.strategies.budget import THINNINGS, record_densify, record_thin
 from tests.helpers.refining import MOMENTS, STATE, Refining, maker, random_state
-from tests.helpers.training import open_session, same_state, settings, strategy_of
+from tests.helpers.training import open_session, settings, strategy_of
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 
@@ -40,7 +38,7 @@ DRAW_TICKET = 258  # of shaders/include/random.glsl
 @pytest.fixture(autouse=True)
 def large_gradients_alone(monkeypatch):
     """Splats with smaller ones do not split in their place."""
-    monkeypatch.setattr(refine, "GROW_LEAST", math.inf)
+    monkeypatch.setattr(strategy, "GROW_LEAST", math.inf)
 
 
 class Splitter(Refining):
@@ -320,41 +318,3 @@ def test_a_run_grows_to_its_budget(on_device, scene, tmp_path, thinned):
     assert 600 < curve[top] <= 700
     assert all(a <= b for a, b in itertools.pairwise(curve[: top + 1]))
     assert 0.48 <= curve[-1] / curve[top] < 0.6 if thinned else curve[-1] == curve[top]
-
-
-def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
-    """Where --cap-max says nothing: so many for a photograph, within limits, and never fewer than
-    there are at the start."""
-    K = np.array([[800, 0, 400], [0, 800, 266], [0, 0, 1.0]])
-    camera = Camera(np.eye(4), K, 800, 533)
-    budgets = [budget_for([camera] * n) for n in (1, 255, 5000)]
-    assert budgets == [20_000, 994_500, 4_000_000]
-    assert budget_for([camera.resized(80, 60)] * 100) == 48_000
-    # few points ask for fewer, down to a quarter, and never for fewer than there are splats
-    budget = STRATEGIES["budget"].budget
-    for points, most in ((100_000, 994_500), (20_000, 400_000), (5_000, 248_625), (0, 994_500)):
-        assert budget(DensifySettings(), [camera] * 255, 100, points) == most
-    assert budget(DensifySettings(cap_max=7), [camera] * 255, 5_000, 5_000) == 7
-    assert budget(DensifySettings(), [camera], 30_000, 30_000) == 30_000
-    crowd = dict(init_type="random", init_num_pts=30_000)
-    for name, more, splats in (("run", {}, 20_000), ("crowd", crowd, 30_000)):
-        run = Trainer(settings(scene, tmp_path / name, **BUDGET | {"cap_max": 0}, **more))
-        assert run.config.densify.cap_max == splats
-        run.close()
-
-
-def refined(session, times: int):
-    for _ in range(times):
-        session.run(5)
-        session.refine()
-    return session.snapshot()
-
-
-def test_deterministic_runs_leave_the_same_splats(device, scene):
-    """Also one that goes on from a state halfway."""
-    run = dict(**BUDGET, deterministic=True, rasterizer="auto", refine_every=5)
-    first, second, third = (open_session(device, settings(scene, **run)) for _ in range(3))
-    halfway = refined(first, 2)
-    third.restore(halfway)
-    ends = [refined(first, 2), refined(second, 4), refined(third, 2)]
-    assert ends[0].splats > 400 and same_state(*ends[:2]) and same_state(*ends[1:])

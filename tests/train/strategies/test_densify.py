@@ -9,7 +9,7 @@ from hardsplat.raster.core.sort import BLOCK
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.published import record_densify
-from hardsplat.train.strategies.refine import RESET_OPACITY, record_reset
+from hardsplat.train.strategies.strategy import RESET_OPACITY, record_reset
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 from tests.oracle.densify import densify
 from tests.oracle.pcg import random_bits

@@ -11,7 +11,7 @@ from hardsplat.raster.core.sinks import adam
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
-from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc
+from hardsplat.train.strategies.mcmc import Mcmc, grown, record_mcmc
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 from tests.helpers.training import open_session, settings
 from tests.oracle.mcmc import noise, regularizers, relocated
@@ -28,7 +28,7 @@ class Refiner(Refining):
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         super().__init__(device, capacity, planes, moments)
         around = Perspective(planes, adam(moments))
-        run = build_all(device, [*mcmc_passes(moments), *around.passes()])
+        run = build_all(device, [*Mcmc.passes(moments, 4), *around.passes()])
         self.record("refine", lambda r: record_mcmc(r, run))
         self.record("noise", lambda r: r.run(run["noise"], indirect="splat_groups"))
         self.record("adam", lambda r: around.record_backward(r, run, capacity))

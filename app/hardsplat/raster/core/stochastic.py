@@ -30,7 +30,7 @@ from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.projection import GEOMETRY, P, Perspective, bound, drawn_bytes
 from hardsplat.raster.core.sinks import Sink, record_splats, splats_pass
 from hardsplat.raster.core.sort import ranking_lanes, record_sort, sort_bytes, sort_passes
-from hardsplat.settings.raster import Stochastic
+from hardsplat.settings.rasterizers import Stochastic
 from hardsplat.tables.gradients import GRADIENTS
 from hardsplat.tables.photographs import LENSES
 

@@ -11,7 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.core.resolve import V, ahead, name_of, resolve, threshold_of
 from hardsplat.settings.option import flag
-from hardsplat.settings.raster import Options, Stochastic
+from hardsplat.settings.rasterizers import Options, Stochastic
 from hardsplat.tables.formats import FORMATS, TargetFormat
 from hardsplat.tables.hardware import (
     BLENDINGS,

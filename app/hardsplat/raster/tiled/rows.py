@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.core.resolve import name_of, resolve, runnable, threshold_of
-from hardsplat.settings.raster import Options, Stochastic
+from hardsplat.settings.rasterizers import Options, Stochastic
 from hardsplat.tables.reductions import ATOMICS, Atomics
 from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hardsplat.base.parallel import CORES
-from hardsplat.settings.option import option
-from hardsplat.settings.owner import Owner
+from hardsplat.settings.option import Owner, option
 
 CAMERA_MODELS = "auto SIMPLE_PINHOLE PINHOLE SIMPLE_RADIAL RADIAL OPENCV FULL_OPENCV".split()
 CAMERA_MODELS += "SIMPLE_RADIAL_FISHEYE RADIAL_FISHEYE OPENCV_FISHEYE".split()

@@ -1,20 +1,25 @@
-"""A training as it is decided before its first step."""
+"""A training as it is decided before its first step, by rules that neither read nor print."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardsplat.raster.backends import BACKENDS
-from hardsplat.settings.raster import Options
+from hardsplat.base.errors import UserError
+from hardsplat.contract.footprint import host_bytes
+from hardsplat.model.sky import SIDE
+from hardsplat.raster.backends import BACKENDS, training_needs
+from hardsplat.settings.rasterizers import Options
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.job.facts import WHOLE, ScenePart
+from hardsplat.train.job import validation
+from hardsplat.train.job.facts import WHOLE, Facts, ScenePart, Views, fitting
 from hardsplat.train.job.schedule import Schedule
-from hardsplat.train.job.views import Views
 from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.budget import budget_for
 from hardsplat.train.strategies.strategy import Strategy
 
 
@@ -81,3 +86,125 @@ class Job:
         """The options that the settings give that rasterizer."""
         options = BACKENDS[rasterizer].options.of(self.config.raster, self.config.gradient)
         return replace(options, lens=self.views.lens)
+
+
+# Adam's first moments are means over the last ten steps or so. A splat that fewer than one step in
+# ten shows would move by the momentum of single photographs.
+RARELY = 0.1
+
+
+def rest(config: TrainConfig, facts: Facts) -> Decision | None:
+    """Splats rest in steps that do not show them where a view shows few points of the model."""
+    if config.adam.visible_adam is not None:
+        return None
+    if facts.seen >= RARELY:
+        return Decision({"visible_adam": False})
+    what = "splats rest in steps that do not show them"
+    shown = f"a photograph shows {100 * facts.seen:.0f} % of the points"
+    return Decision({"visible_adam": True}, what, shown)
+
+
+def budget(config: TrainConfig, facts: Facts) -> Decision | None:
+    """The most splats, where the settings leave that to the scene."""
+    densify, cameras = config.densify, facts.views.cameras
+    most = STRATEGIES[densify.strategy].budget(densify, cameras, facts.splats, facts.points)
+    if most == densify.cap_max:
+        return None
+    why = ""
+    if most <= facts.splats:
+        why = ", as many as at first"
+    elif facts.points and most < budget_for(cameras):
+        why = f", since the model has {facts.points / len(cameras):.0f} points a photograph"
+    what = f"at most {most:,} splats{why}"
+    return Decision({"cap_max": most}, what, f"{len(cameras)} training photographs")
+
+
+def moments(config: TrainConfig, facts: Facts) -> Decision | None:
+    """How the moments of Adam are stored."""
+    return Decision({"moments": facts.device.moments})
+
+
+def place(config: TrainConfig, facts: Facts) -> Decision | None:
+    """Steps draw a working set of the splats that they see, or such a set while quantities that
+    spill are in the host's memory: where that is named, or where the planned splats do not fit the
+    device otherwise. Adam then leaves splats alone that a step does not see.
+
+    Raises UserError where that cannot be.
+    """
+    run, device, rasterizer = config.run, facts.device, facts.device.rasterizers[0]
+    planned, wanted = max(facts.splats, config.densify.cap_max), run.out_of_core
+    asked = ["--packed"] * run.packed + ["--out-of-core on"] * (wanted == "on")
+    lacks = "--gradient analytic" if config.gradient.estimates else device.lacks
+    lacks = "another --background than sphere" if config.scene.background == "sphere" else lacks
+    if lacks and asked:
+        raise UserError(f"{asked[0]} needs {lacks}")
+    packed: dict[str, Any] = {"packed": True, "visible_adam": True}
+    outside = packed | {"out_of_core": "on"}
+    if wanted == "on":
+        return Decision(outside)
+
+    def most_in(form: dict[str, Any]) -> int:
+        return fitting(device, config.changed(**form), rasterizer)
+
+    named = packed if run.packed else {}
+    if lacks or wanted == "off" or planned <= (most := most_in(named)):
+        return Decision(named)
+    for form in (packed, outside):
+        if (more := most_in(form)) >= planned:
+            break
+    if more <= most:
+        return Decision(named)
+    how = "steps copy those that they see (--packed)"
+    if form is outside:
+        each = training_needs(rasterizer, config.model.sh_degree, config.adam.moments)
+        host = host_bytes(each) * planned / 2**30
+        how = f"their higher colour bands go to the host's memory ({host:.1f} GiB)"
+    note = (
+        f"{planned:,} splats are planned, {device.name} holds {most:,}: {how}, for about {more:,} "
+        "splats (--out-of-core off: not)"
+    )
+    return Decision(form, note=note)
+
+
+def exposure(config: TrainConfig, facts: Facts) -> Decision | None:
+    """Exposures are trained to the end of the run where photographs differ in light."""
+    gains = facts.color_gains
+    if config.exposure.exposure != "auto" or not gains or not validation.light_differs(*gains):
+        return None
+    what = f"a fit of colours brings renders {gains[0]:.1f} dB nearer to photographs"
+    why = f"{what} that are held back"
+    return Decision(
+        {"exposure": "affine", "exposure_until": 1.0},
+        "exposures are trained, from the start on",
+        why,
+        f"{why}: the run begins again and trains exposures",
+    )
+
+
+RULES: tuple[Callable[[TrainConfig, Facts], Decision | None], ...]
+RULES = rest, budget, moments, place, exposure
+
+
+def decide(config: TrainConfig, facts: Facts) -> Job:
+    """The job of a run. config: the settings as given. Raises UserError for what cannot be."""
+    config.check_gradient()
+    decisions = []
+    for rule in RULES:
+        if found := rule(config, facts):
+            config = config.changed(**found.changes)
+            decisions.append(found)
+    views = facts.views
+    held = validation.held_views(config, len(views.cameras), views.faces)
+    if config.scene.background == "sphere":
+        views = replace(views, texels=SIDE**2)
+    decay = facts.decay if validation.decays(config) else config.adam.opacity_decay
+    return Job(
+        config,
+        views,
+        facts.device.rasterizers,
+        Schedule(config, bool(held), facts.frozen, facts.settled, decay),
+        held,
+        facts.part,
+        facts.preferred,
+        tuple(decisions),
+    )

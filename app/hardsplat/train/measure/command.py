@@ -16,34 +16,18 @@ from hardsplat.raster.core.sky import drawn
 from hardsplat.results.edited import scene_of
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.results.model import find_model, home_of, run_of
+from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.train.features.intrinsics import load_intrinsics
 from hardsplat.train.features.poses import focused_scene
-from hardsplat.train.job.views import canvas_of, training_views
+from hardsplat.train.job.facts import canvas_of, training_views
 from hardsplat.train.measure.camera_colors import CameraResponse
 from hardsplat.train.measure.lpips import Lpips
-from hardsplat.train.measure.measure import (
-    Asked,
-    Measured,
-    as_splats,
-    evaluation_frame,
-    measure_all,
-    summary,
-)
+from hardsplat.train.measure.measure import Asked, as_splats, evaluation_frame, measure_all, summary
 
 NAME = "eval"  # of the folder beside what was measured
 WRITTEN = ("eval.json", "renders")
-
-
-def save_comparison(folder: Path, m: Measured) -> None:
-    """Render and photograph, named like the view."""
-    # plots and templates, which training imports in a thread
-    from hardsplat.results.pictures import write_comparison
-
-    image = m.image
-    assert image is not None, "measured without pictures"
-    write_comparison(folder, m.name, image, m.photo)
 
 
 def evaluate_run(
@@ -103,9 +87,11 @@ def evaluate_run(
     measures, distances = [], []
     for m in measure_all(gpu, rasters[0], scene.held_out, frame, quiet, asked):
         measures.append(replace(m, target=None))
-        if distance and (image := m.image) is not None:
+        image = m.image
+        assert image is not None, "measured without pictures"
+        if distance:
             distances.append(distance(image, m.photo))
-        save_comparison(out / "renders", m)
+        write_comparison(out / "renders", m.name, image, m.photo)
     table = {
         **summary(measures),
         "splats": len(gaussians),

@@ -57,9 +57,8 @@ class Lpips:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of torchvision, about its own arguments
-                self._net: Any = lpips.LPIPS(
-                    net=self.variant.net, version=VERSION, verbose=False
-                ).eval()
+                made = lpips.LPIPS(net=self.variant.net, version=VERSION, verbose=False)
+                self._net: Any = made.eval()
         except Exception as error:  # it downloads weights: any error of networks and disks
             why = (str(error).splitlines() or [type(error).__name__])[0]
             failed = f"--lpips {name}: its weights could not be loaded ({why})"
@@ -68,11 +67,9 @@ class Lpips:
     def __call__(self, image: np.ndarray, photo: np.ndarray) -> float:
         """image: (H, W, 3) float, clamped to 0..1. photo: (H, W, 3) uint8. A single image on the
         CPU."""
-        pair = (np.clip(image, 0, 1).astype(np.float32), photo.astype(np.float32) / 255)
+        pair = [np.clip(image, 0, 1).astype(np.float32), photo.astype(np.float32) / 255]
+        if self.variant.signed:
+            pair = [2 * x - 1 for x in pair]
+        planes = (np.ascontiguousarray(x.transpose(2, 0, 1)[None]) for x in pair)
         with self._torch.no_grad():
-            return float(
-                self._net(*(self._tensor(2 * x - 1 if self.variant.signed else x) for x in pair))
-            )
-
-    def _tensor(self, image: np.ndarray) -> Any:
-        return self._torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)[None]))
+            return float(self._net(*map(self._torch.from_numpy, planes)))

@@ -38,17 +38,10 @@ from hardsplat.step.photos import pack
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train.measure.camera_colors import CameraResponse
-from hardsplat.train.measure.fitted import (
-    LEARNT,
-    MOMENTS,
-    both_halves,
-    color_map_of,
-    gain,
-    half_psnr,
-)
 
 Colored = Callable[[np.ndarray], np.ndarray]
 _SEEN = "counts of the view"
+_MOMENTS = (10, 3)  # numbers of `color_moments` that a workgroup sums
 _GROUPS = next(n for n in contract.BUFFERS["color_moments"].axes if isinstance(n, int))
 
 
@@ -87,6 +80,27 @@ class Measured:
         return over(self.source, self.background)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a measurement of views.
+
+    photos: of these views, where they have been read already. pictures: of all views, or else of
+    the first alone, not their measures alone. cameras: instead of those of the views. fitted: also
+    after a fit of colours, of images as their cameras made them by `colors`. halves: also
+    half_psnr. filtered: draws the same splats with the 2D filter, for psnr_antialiased and
+    ssim_antialiased. evaluator: one of the rasterizer, which is left open.
+    """
+
+    photos: Iterable[np.ndarray] | None = None
+    pictures: bool = True
+    cameras: Sequence[Camera] | None = None
+    fitted: bool = False
+    colors: CameraResponse | None = None
+    halves: bool = False
+    filtered: Rasterizer | None = None
+    evaluator: Evaluator | None = None
+
+
 class Evaluator:
     """Renders views with a rasterizer and measures them. Its own camera, frame and photograph leave
     a training run's alone. A view is one submission: what is read of it lies in host memory."""
@@ -96,7 +110,7 @@ class Evaluator:
         self.device, self.raster, self.width, self.height = device, raster, width, height
         sizes = {n: contract.itemsize(n) for n in ("camera", "frame", "color_map")}
         sizes["photos"] = width * height * 4
-        sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(MOMENTS)
+        sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(_MOMENTS)
         sizes |= metric_bytes(width, height) | {_SEEN: contract.itemsize("counts")}
         self._run = build_all(device, (*METRIC_PASSES, *FITTED_PASSES))
         # read once a view, so that a copy would take longer
@@ -152,35 +166,30 @@ class Evaluator:
         camera: Camera,
         photo: np.ndarray,
         frame: np.ndarray,
-        picture: bool = True,
-        fitted: bool = False,
+        asked: Asked = Asked(),
         colored: Colored | None = None,
         words: np.ndarray | None = None,
-        halves: bool = False,
     ) -> Measured:
-        """frame: a contract Frame struct (SH degree, background, near plane). picture: the image is
-        wanted, not its measures alone.
-
-        fitted: also after a fit of colours. colored: what the camera that took the photograph does
-        to an image, before that fit. words: pack(photo), where it is there. halves: also
-        half_psnr."""
+        """frame: a contract Frame struct (SH degree, background, near plane). colored: what the
+        camera that took the photograph does to an image, before a fit of colours. words:
+        pack(photo), where it is there."""
         self.resources["camera"].upload(camera_data(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
         self._draw()
         target, pixels, background = None, kept_pixels(photo), frame["background"]
-        if picture or (fitted and colored):
+        if asked.pictures or (asked.fitted and colored):
             target = self.resources["target"].download()[: camera.height, : camera.width]
         psnr, ssim = read_metrics(self.resources, camera, pixels)
         measured = Measured(name, psnr, ssim, target, photo, background=background)
-        if halves:
-            measured.half_psnr = half_psnr(both_halves(self._moments()))
-        if fitted:
+        if asked.halves:
+            measured.half_psnr = _half_psnr(self._moments())
+        if asked.fitted:
             again = None
             if colored and (image := measured.image) is not None:
                 again = self._uploaded(colored(image))
                 self._once(self._record_moments, again)
-            found = color_map_of(both_halves(self._moments()).sum(0))
+            found = _color_map(self._moments().sum(0))
             self._own["color_map"].upload(contract.struct("ColorMap", rows=found.T))
             self._once(self._record_fitted, again)
             both = read_metrics(self.resources, camera, pixels)
@@ -188,7 +197,9 @@ class Evaluator:
         return measured
 
     def _moments(self) -> np.ndarray:
-        return self._own["color_moments"].download(np.float32)
+        """(2, 10, 3) of the left and the right half."""
+        moments = self._own["color_moments"].download(np.float32)
+        return moments.reshape(-1, 2, *_MOMENTS).sum(0, dtype=np.float64)
 
     def _uploaded(self, image: np.ndarray) -> Image:
         """(H, W, 3) float32, over its background, as a target."""
@@ -212,27 +223,6 @@ class Evaluator:
 def evaluation_frame(settings: SceneSettings, sh_degree: int) -> np.ndarray:
     """The contract's Frame of a measurement."""
     return frame_data(sh_degree, BACKGROUNDS[settings.background], settings.near_plane)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of a measurement of views.
-
-    photos: of these views, where they have been read already. pictures: of all views, or else of
-    the first alone. cameras: instead of those of the views. fitted: also after a fit of colours, of
-    images as their cameras made them by `colors`. halves: also half_psnr. filtered: draws the same
-    splats with the 2D filter, for psnr_antialiased and ssim_antialiased. evaluator: one of the
-    rasterizer, which is left open.
-    """
-
-    photos: Iterable[np.ndarray] | None = None
-    pictures: bool = True
-    cameras: Sequence[Camera] | None = None
-    fitted: bool = False
-    colors: CameraResponse | None = None
-    halves: bool = False
-    filtered: Rasterizer | None = None
-    evaluator: Evaluator | None = None
 
 
 def measure_all(
@@ -262,19 +252,11 @@ def measure_all(
         for i, (view, (photo, words)) in enumerate(zip(bar, packed)):
             colored = partial(colors, number=view.number) if colors and colors.planes else None
             camera = asked.cameras[i] if asked.cameras else view.camera
-            measured = evaluator.measure(
-                view.name,
-                camera,
-                photo,
-                frame,
-                asked.pictures or i == 0,
-                asked.fitted,
-                colored,
-                words,
-                asked.halves,
-            )
+            own = replace(asked, pictures=asked.pictures or i == 0)
+            measured = evaluator.measure(view.name, camera, photo, frame, own, colored, words)
             if also:
-                m = also.measure(view.name, camera, photo, frame, picture=False, words=words)
+                plain = Asked(pictures=False)
+                m = also.measure(view.name, camera, photo, frame, plain, words=words)
                 measured.psnr_antialiased, measured.ssim_antialiased = m.psnr, m.ssim
             yield measured
 
@@ -304,9 +286,19 @@ def summary(measured: Sequence[Measured]) -> dict:
     return {**means, "views": views}
 
 
-def unevenness(m: Measured) -> float:
-    """dB that fitted colours gain in a view, 0 where that means little: of a scene that has hardly
-    been optimized, any map of colours is a gain."""
-    image = m.image
-    before, after = gain(image, m.photo) if image is not None else (0.0, 0.0)
-    return after - before if after > LEARNT else 0.0
+def _color_map(moments: np.ndarray) -> np.ndarray:
+    """(4, 3): the affine map of colours that brings a render nearest to its photograph, by least
+    squares. moments: (10, 3) of the pixels of both."""
+    s, pixels = moments[6], moments[9, 0]
+    left = np.block([[moments[:3], s[:, None]], [s, pixels]])
+    return np.linalg.lstsq(left, moments[[3, 4, 5, 7]], rcond=1e-10)[0]
+
+
+def _half_psnr(halves: np.ndarray) -> float:
+    """PSNR in dB of the right half of a render against its photograph, after gains of red, green
+    and blue that fit the left half best. Where a half has no pixel, the whole image is both."""
+    fit, test = halves if halves[:, 9, 0].all() else np.broadcast_to(halves.sum(0), halves.shape)
+    products, squares = (slice(3, 6), slice(0, 3))
+    gains = np.diag(fit[products]) / np.maximum(np.diag(fit[squares]), 1e-6)
+    errors = test[8] - 2 * gains * np.diag(test[products]) + gains**2 * np.diag(test[squares])
+    return -10 * math.log10(max(errors.sum() / (3 * test[9, 0]), 1e-10))

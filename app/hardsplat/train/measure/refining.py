@@ -19,10 +19,8 @@ from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.train.features.poses import moved
-from hardsplat.train.job.decide import decide
-from hardsplat.train.job.facts import DeviceFacts, Facts
-from hardsplat.train.job.job import Job
-from hardsplat.train.job.views import Views, canvas_of
+from hardsplat.train.job.facts import DeviceFacts, Facts, Views, canvas_of
+from hardsplat.train.job.job import Job, decide
 from hardsplat.train.session.session import Session
 
 STEPS_A_VIEW = 100

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -141,14 +139,15 @@ class InitialSplats:
         if not (checkpoint or self._random):
             self._begun = background.do("first splats", self._make, line="first splats")
 
-    @contextmanager
-    def named_when_too_many(self) -> Iterator[None]:
-        """Has an OutOfMemory of the block say that there are too many of them."""
+    def begin(self, session: Session) -> Checkpoint:
+        """Begins the session with `state`, which is returned. Raises OutOfMemory, which says
+        whether there are too many random ones."""
         try:
-            yield
+            session.restore(start := self.state(session))
         except OutOfMemory as error:
             grows = "random splats" if self._random else error.grows_with
             raise OutOfMemory(str(error), grows) from None
+        return start
 
     def state(self, session: Session) -> Checkpoint:
         """The state that the session begins with: at first that of the checkpoint, if there is one,

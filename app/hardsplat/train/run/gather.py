@@ -22,9 +22,8 @@ from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.features.intrinsics import check_lenses
 from hardsplat.train.features.region import TrainedRegion
-from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, ScenePart
+from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, ScenePart, training_views
 from hardsplat.train.job.validation import whole_steps
-from hardsplat.train.job.views import training_views
 from hardsplat.train.run.first_splats import is_random, random_cube
 from hardsplat.train.watchers.log import Log
 

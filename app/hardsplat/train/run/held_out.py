@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.base.background import outcome
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.base.stop import StopRequest
 from hardsplat.io.scenes.scene import Scene
@@ -25,7 +22,6 @@ from hardsplat.tables import quantities
 from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job import validation
 from hardsplat.train.measure.camera_colors import COLORS, CameraResponse
-from hardsplat.train.measure.fitted import uneven
 from hardsplat.train.measure.measure import (
     Asked,
     Evaluator,
@@ -34,13 +30,16 @@ from hardsplat.train.measure.measure import (
     evaluation_frame,
     measure_all,
     summary,
-    unevenness,
 )
 from hardsplat.train.measure.refining import refine_held_out, refining_job
 from hardsplat.train.run.files import RunFiles
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
 from hardsplat.train.watchers.watch import Watchers
+
+# a note says that fitted colours gain so many dB; of a scene that has been trained up to so many,
+# of which any map of colours is a gain otherwise
+UNEVEN, LEARNT = 1.5, 20.0
 
 
 class HeldOut:
@@ -143,12 +142,11 @@ class HeldOut:
     def _measure(self, planes: Mapping[str, np.ndarray] | None) -> None:
         files, last, step = self.files, planes is not None, self.session.step
         measures: list[Measured] = []
-        gains: list[Future[float]] = []
         shown: Measured | None = None
         c = self.session.job.config
-        fitted = c.exposure.corrected
+        corrected = c.exposure.corrected
         photos, colors = files.photographs.held_out(), self._colors()
-        asked = Asked(photos, last, fitted=fitted, colors=colors)
+        asked = Asked(photos, last, fitted=corrected or last, colors=colors)
         views = self._scene().held_out
         self._busy = True
         try:
@@ -159,8 +157,6 @@ class HeldOut:
                 measures.append(replace(m, target=None))
                 shown = shown or m
                 if last:
-                    if not fitted:
-                        gains.append(files.background.do("measuring", partial(unevenness, m)))
                     files.comparison(m)
                     if len(measures) == 1:
                         files.picture(m.name)
@@ -170,6 +166,9 @@ class HeldOut:
             return
         seconds, splats = self.log.training_seconds, self.session.store.count()
         result: dict[str, Any] = {"step": step, "splats": splats, "training_seconds": seconds}
+        if last and not corrected:
+            _note_uneven(measures)
+            measures = [replace(m, fitted_psnr=None, fitted_ssim=None) for m in measures]
         result |= summary(measures)
         self.log.evaluated(result)
         self.watchers.measured(result, shown)
@@ -182,8 +181,6 @@ class HeldOut:
             result |= self._measure_as_splats(files.with_sky(planes, sky)[0])
         if planes is not None and c.poses.pose_opt:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))
-        if note := uneven([outcome(gain, "a fit of colours") for gain in gains]):
-            tqdm.write(note)
 
     def _measure_as_splats(self, planes: Mapping[str, np.ndarray]) -> dict[str, float]:
         """PSNR and SSIM of what other programs draw, whose sky is splats too; empty where there is
@@ -239,3 +236,12 @@ class HeldOut:
         names = [q.name for q in quantities.chosen("camera", self.session.job.flat)]
         own = {n: self.session.store.trained(n) for n in names if n in COLORS}
         return CameraResponse(own)
+
+
+def _note_uneven(measures: Sequence[Measured]) -> None:
+    """Prints a note where the photographs seem to differ in exposure."""
+    fits = [(m.psnr, m.fitted_psnr or 0.0) for m in measures]
+    gain = float(np.mean([fitted - psnr if fitted > LEARNT else 0.0 for psnr, fitted in fits]))
+    if gain > UNEVEN:
+        what = "so photographs seem to differ in exposure: try --exposure ppisp"
+        tqdm.write(f"note: fitted colours gain {gain:.1f} dB, {what}")

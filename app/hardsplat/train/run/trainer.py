@@ -32,16 +32,14 @@ from hardsplat.step.runner import LONGEST_BATCH, BatchResult
 from hardsplat.train.features import facts_of
 from hardsplat.train.features.region import place_of
 from hardsplat.train.job import validation
-from hardsplat.train.job.decide import decide
 from hardsplat.train.job.facts import WHOLE, ScenePart
-from hardsplat.train.job.job import Job
+from hardsplat.train.job.job import Job, decide
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.measure.measure import Measured
-from hardsplat.train.run.files import RunFiles
+from hardsplat.train.run.files import Keeper, RunFiles
 from hardsplat.train.run.first_splats import InitialSplats
 from hardsplat.train.run.gather import checkpoint_to_resume, gather, print_notes
 from hardsplat.train.run.held_out import HeldOut
-from hardsplat.train.run.keeping import Keeper
 from hardsplat.train.run.outcome import metrics_of, print_outcome
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.tuner import RasterizerTuner
@@ -156,9 +154,7 @@ class Trainer:
             self._in_use.callback(self.files.close)
             self.held_out = HeldOut(session, self.files, self.log, self.watchers, self.stopping)
             self._on_device.callback(self.held_out.close)
-            with first.named_when_too_many():
-                session.restore(start := first.state(session))
-            self.keeper = Keeper(session, self.files, self.log, start)
+            self.keeper = Keeper(session, self.files, self.log, first.begin(session))
             self._prepare_folder()
             self.watchers.open(self)
             self.photographs.look_for_blur(images, config.run.quiet)  # which no step waits for

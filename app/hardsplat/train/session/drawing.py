@@ -33,7 +33,7 @@ from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.session.store import SplatStore
 from hardsplat.train.step.resort import resort_bytes
 from hardsplat.train.step.step import TrainingStep, sink_of
-from hardsplat.train.strategies.refine import allocate_refine
+from hardsplat.train.strategies.strategy import allocate_refine
 
 # Room: so many times what was seen, and so many splats more; it is made again below LEAST times.
 # Where memory is short, the first that fits.
@@ -196,10 +196,6 @@ class Drawing:
         if self._resorting and not self.working:
             actions["resort"] = self._resorting
         self.actions = {name: cache(partial(recorded, record)) for name, record in actions.items()}
-
-    def working_bytes(self) -> dict[str, int]:
-        """Bytes of the working set by name."""
-        return self.working.splats.nbytes() if self.working else {}
 
     def _poisoned(self, record: Callable[..., None]) -> Callable[..., None]:
         """A step before which tests may have all scratch filled, see step_poison."""

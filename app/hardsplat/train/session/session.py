@@ -29,20 +29,14 @@ from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, allocate_loss, los
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 from hardsplat.tables import quantities
+from hardsplat.tables.formats import FORMATS
 from hardsplat.train.features import parts_of
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
-from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.session.drawing import Drawing, VisibleShare
-from hardsplat.train.session.store import SplatCapacity, SplatStore, of_other_items
+from hardsplat.train.session.store import Allocate, SplatCapacity, SplatStore, fresh, of_other_items
 from hardsplat.train.step.resort import resort_due
-from hardsplat.train.step.step import (
-    allocate_weights,
-    fixed_settings,
-    gpu_settings,
-    sink_of,
-    step_passes,
-)
+from hardsplat.train.step.step import fixed_settings, gpu_settings, sink_of, step_passes
 
 GROUP = contract.CONSTANTS["GROUP"]
 # of a pixel, as long as no photograph has alpha; the passes of another number are built when they
@@ -117,15 +111,14 @@ class Session:
         self.capacity = SplatCapacity(device, job, photos)
         settings = gpu_settings(job, job.schedule, self.parts, photos.fetched)
         fixed = fixed_settings(job, self.parts, self._terms())
-        self.runner = own.add(
-            StepRunner(
-                device, fixed | settings, self.pairs.note, self._visible.note, self._on_batch
-            )
-        )
+        noted = self.pairs.note, self._visible.note, self._on_batch
+        self.runner = own.add(StepRunner(device, fixed | settings, *noted))
         shared = allocate_loss(device, *job.views.canvas, job.config.gradient.estimates > 0)
         own.add_all(shared.values())
         if job.strategy.scores:
-            shared["weights"] = own.add(allocate_weights(device, job.views.canvas))
+            form = FORMATS["float32"].vk
+            weights = Image(device, *job.views.canvas, form, np.float32, "weights")
+            shared["weights"] = own.add(weights)
         shared |= self.runner.buffers | photos.buffers | self._facts
         self.store = own.add(SplatStore(device, job, self.runner.drain))
         self.drawing = own.add(
@@ -186,10 +179,8 @@ class Session:
         self.drain()
         self.capacity.check(n, self.drawing.rasterizer)
         self.drawing.drop()
-        room, averaged = (
-            self.capacity.first(n, self.drawing.rasterizer),
-            self.schedule.averaging.is_open(state.step),
-        )
+        room = self.capacity.first(n, self.drawing.rasterizer)
+        averaged = self.schedule.averaging.is_open(state.step)
         try:
             self.store.open(state, room, others, averaged)
             if job.packed:
@@ -212,11 +203,6 @@ class Session:
         self._owned.destroy()
         self._open(job, drawing.rasterizer, drawing.timed_rows)
         self.restore(first)
-
-    def _weigh_terms(self) -> None:
-        """Writes the weights of the loss's terms, for the next step on."""
-        self.drain()
-        self.runner.update({"loss_terms": self._terms(self.store.capacity)})
 
     def end_exposures(self) -> None:
         """Leaves photographs as they are from the next step on: the splats learn what is common to
@@ -246,7 +232,8 @@ class Session:
         self.runner.wait_for_turn()
         if (more := strategy.opacity_reg(first)) != self._more_opacity_reg:
             self._more_opacity_reg = more
-            self._weigh_terms()
+            self.drain()
+            self.runner.update({"loss_terms": self._terms(self.store.capacity)})
         if self.drawing.is_short:
             bound = self.store.bound
             self._redraw()
@@ -375,8 +362,9 @@ class Session:
         there = self.resources.items()
         own = {n: r for n, r in there if not (isinstance(r, Buffer) and (r.host or r.within))}
         sizes = {n: r.nbytes for n, r in own.items()} | self.store.parameters.nbytes()
-        for name, size in self.drawing.working_bytes().items():
-            sizes[name] = sizes.get(name, 0) + size
+        if working := self.drawing.working:
+            for name, size in working.splats.nbytes().items():
+                sizes[name] = sizes.get(name, 0) + size
         return by_purpose(sizes)
 
     def destroy(self) -> None:

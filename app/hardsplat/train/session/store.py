@@ -22,11 +22,16 @@ from hardsplat.tables import quantities
 from hardsplat.tables.quantities import Of
 from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.job import Job
-from hardsplat.train.session.copies import Allocate, fresh
 
 # capacity: so many times the splats that it was made for, and so many more, since each growth takes
 # a tenth of a second
 TIMES, MORE = 1.25, 150_000
+Allocate = Callable[[str, tuple[int, ...]], np.ndarray]
+
+
+def fresh(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """A new float32 array, with anything in it."""
+    return np.empty(shape, np.float32)
 
 
 def of_other_items(

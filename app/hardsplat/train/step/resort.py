@@ -17,8 +17,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.sort import record_sort, sort_bytes
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.refine import slots_of, splat_planes
-from hardsplat.train.strategies.strategy import Strategy
+from hardsplat.train.strategies.strategy import Strategy, slots_of, splat_planes
 
 EVERY = 1_000  # steps
 _ROLES = 3  # of a plane: values, first and second moments

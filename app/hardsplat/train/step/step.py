@@ -11,7 +11,6 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.declared import ComputePass, filled
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
@@ -29,13 +28,12 @@ from hardsplat.step.begin import (
 from hardsplat.step.loss import loss_passes, record_loss, weighed
 from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.tables import quantities
-from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.gradients import finds_statistics
 from hardsplat.train.features.feature import StepParts, When
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.step.resort import record_resort, resort_passes
-from hardsplat.train.strategies.refine import refine_settings
+from hardsplat.train.strategies.strategy import refine_settings
 
 Compare = Callable[[Recorder], None]  # target -> a loss -> d_image
 
@@ -86,11 +84,6 @@ def fixed_settings(
         "rates": rates * contract.itemsize("rates"),
         "moved_planes": contract.itemsize("moved_planes"),
     }
-
-
-def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
-    """The image that scores are drawn with, canvas: width and height, px."""
-    return Image(device, *canvas, FORMATS["float32"].vk, np.float32, "weights")
 
 
 def step_passes(

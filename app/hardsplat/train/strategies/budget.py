@@ -20,8 +20,8 @@ least, and least where the photographs have edges, to the views scored since the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
@@ -29,11 +29,14 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.refine import (
+from hardsplat.train.strategies.strategy import (
     GROUP,
     RANKS,
     SCAN,
     THINNINGS,
+    Growing,
+    Pipelines,
+    Refining,
     budget_of,
     pruning_passes,
     record_pruning,
@@ -43,7 +46,6 @@ from hardsplat.train.strategies.refine import (
     slots_of,
     splat_planes,
 )
-from hardsplat.train.strategies.strategy import Growing, Pipelines, Refining
 
 # where --cap-max leaves the budget to the scene
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000
@@ -84,11 +86,8 @@ def record_thin(recorder: Recorder, run: Pipelines) -> None:
 
 def _elections(what: str) -> tuple[ComputePass, ...]:
     """The passes that turn tickets into flags: to "densify", or to "thin"."""
-    spec, admit, choose = (
-        {"THINS": what == "thin"},
-        f"{_FOLDER}/admit.comp",
-        f"{_FOLDER}/choose.comp",
-    )
+    spec = {"THINS": what == "thin"}
+    admit, choose = f"{_FOLDER}/admit.comp", f"{_FOLDER}/choose.comp"
     reads, chosen = ("refine_settings", "frame", "counts"), ("counts", "tickets", "admitted")
     return (
         ComputePass(f"{what} admit", admit, (*reads, "ticket_counts"), _COUNTS, spec),
@@ -110,17 +109,8 @@ class Budget(Refining):
         drawn, seeded = ("refine_settings", "frame", "counts"), ("frame", "counts")
         left = ("refine_settings", "counts", *quantities.values())
 
-        def one(
-            name: str,
-            file: str,
-            reads: tuple[str, ...],
-            writes: tuple[str, ...],
-            spec: Mapping[str, int] = {},
-            slots: Mapping[str, str] = {},
-            bind: Mapping[str, str] = {},
-        ) -> ComputePass:
-            path = f"{_FOLDER}/{file}.comp"
-            return ComputePass(name, path, reads, writes, spec, slots, bind=bind)
+        def one(name: str, file: str, *given: Any, **named: Any) -> ComputePass:
+            return ComputePass(name, f"{_FOLDER}/{file}.comp", *given, **named)
 
         return (
             one("weigh pixels", "weigh_pixels", seen, ("weights",), spec),

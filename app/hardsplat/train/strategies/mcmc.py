@@ -23,8 +23,17 @@ from typing import ClassVar
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.refine import GROUP, NOISE, RANKS, SCAN, slots_of, splat_planes
-from hardsplat.train.strategies.strategy import Growing, Pipelines, Refining
+from hardsplat.train.strategies.strategy import (
+    GROUP,
+    NOISE,
+    RANKS,
+    SCAN,
+    Growing,
+    Pipelines,
+    Refining,
+    slots_of,
+    splat_planes,
+)
 
 _IN_HOLES = {"copies": "holes"}
 
@@ -51,23 +60,6 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     )
 
 
-def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
-    """moments: how they are stored, a variant of MOMENT_FORMATS."""
-    slots, shared = slots_of(moments), ("log_scales", "logit_opacities", *quantities.moments())
-    reads, folder = ("refine_settings", "counts", "copies", *shared), "densify/mcmc"
-    sizes = ("counts", "indirect")
-    return (
-        SCAN,
-        *_round("relocate", slots, adds=False),
-        *_round("add", slots, adds=True),
-        ComputePass(
-            "mcmc share", f"{folder}/share.comp", reads, shared, slots=slots, bind=_IN_HOLES
-        ),
-        ComputePass("mcmc resize", f"{folder}/resize.comp", ("counts",), sizes),
-        NOISE,
-    )
-
-
 def record_mcmc(recorder: Recorder, run: Pipelines) -> None:
     """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the
     same, relocated and grown.
@@ -90,7 +82,20 @@ class Mcmc(Refining):
 
     @staticmethod
     def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
-        return mcmc_passes(moments)
+        slots, folder = slots_of(moments), "densify/mcmc"
+        shared = ("log_scales", "logit_opacities", *quantities.moments())
+        reads = ("refine_settings", "counts", "copies", *shared)
+        share = f"{folder}/share.comp"
+        return (
+            SCAN,
+            *_round("relocate", slots, adds=False),
+            *_round("add", slots, adds=True),
+            ComputePass("mcmc share", share, reads, shared, slots=slots, bind=_IN_HOLES),
+            ComputePass(
+                "mcmc resize", f"{folder}/resize.comp", ("counts",), ("counts", "indirect")
+            ),
+            NOISE,
+        )
 
     def growth(self, step: int, splats: Growing, planned: Callable[[int], int]) -> int:
         wanted = grown(splats.bound)  # no splat is removed

@@ -18,10 +18,13 @@ from typing import ClassVar
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.refine import (
+from hardsplat.train.strategies.strategy import (
     GROUP,
     RANKS,
     SCAN,
+    Growing,
+    Pipelines,
+    Refining,
     pruning_passes,
     record_pruning,
     record_reset,
@@ -30,7 +33,6 @@ from hardsplat.train.strategies.refine import (
     slots_of,
     splat_planes,
 )
-from hardsplat.train.strategies.strategy import Growing, Pipelines, Refining
 
 
 def record_plan(recorder: Recorder, run: Pipelines) -> None:
