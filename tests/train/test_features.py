@@ -100,7 +100,7 @@ def step_of(device, name: str, values, **more) -> OneStep:
 
 def test_an_image_seen_otherwise(device, vignette):
     """Its gradient against a central difference of the float64 oracle, and a step of Adam."""
-    values = [[0.3], [0.6]]
+    values = np.array([[0.3], [0.6]], np.float32)
     step = step_of(device, "falloff", values)
     y, x = (np.arange(n) + 0.5 - n / 2 for n in (HEIGHT, WIDTH))
     r2 = (x[None, :, None] ** 2 + y[:, None, None] ** 2) / WIDTH**2
