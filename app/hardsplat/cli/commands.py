@@ -8,29 +8,18 @@ from hardsplat.cli.results import RESULT_COMMANDS
 from hardsplat.tables.layouts import A_SCENE
 
 
-def _of(fields):
-    return partial(add_setting, fields=fields)
+def _own(place, *title):
+    """What adds the settings of one command, "module:name" of their groups, which the start of
+    another does without. title: of them, where they are no groups."""
 
+    def add(parser):
+        groups = handlers.imported(place)
+        if title:
+            groups = {title[0]: groups.values()}
+        fields = {f.name: f for some in groups.values() for f in some}
+        add_groups(parser, groups, add=partial(add_setting, fields=fields))
 
-# settings of one command, which the start of another does without
-
-
-def _add_fit(parser):
-    from hardsplat.fit.config import FIT_FIELDS
-
-    add_groups(parser, {"settings": FIT_FIELDS.values()}, add=_of(FIT_FIELDS))
-
-
-def _add_mesh(parser):
-    from hardsplat.fitmesh.config import MESH_FIELDS, MESH_GROUPS
-
-    add_groups(parser, MESH_GROUPS, add=_of(MESH_FIELDS))
-
-
-def _add_sfm(parser):
-    from hardsplat.sfm.job.config import SFM_FIELDS, SFM_GROUPS
-
-    add_groups(parser, SFM_GROUPS, add=_of(SFM_FIELDS))
+    return add
 
 
 def _add_variants(parser):
@@ -130,7 +119,7 @@ image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
 """,
         handlers.fit,
         "IMAGE",
-        _add_fit,
+        _own("fit.config:FIT_FIELDS", "settings"),
         remedies={"blobs": "lower --blobs", "pixels": "make the image smaller"},
     ),
     "fit-mesh": Command(
@@ -141,7 +130,7 @@ scene [SCENE]: {A_SCENE}, and masks or transparent photographs; same as --data-d
 """,
         handlers.fit_mesh,
         "SCENE",
-        _add_mesh,
+        _own("fitmesh.config:MESH_GROUPS"),
         remedies={"texels": "lower --texture-size", "pixels": "raise --data-factor"},
     ),
     "sfm": Command(
@@ -151,7 +140,7 @@ input [INPUT]: folder of photographs, scene folder with images/, or a video; sam
 """,
         handlers.sfm,
         "INPUT",
-        _add_sfm,
+        _own("sfm.job.config:SFM_GROUPS"),
     ),
     "doctor": Command(
         "show the Vulkan devices and which variants run on them",

@@ -27,7 +27,7 @@ def view(flags):
         serve(target, address, **settings(flags))
 
 
-def _imported(place: str):
+def imported(place: str):
     """The function or class `place`, "module:name" in this package."""
     module, name = place.split(":")
     return getattr(import_module(f"hardsplat.{module}"), name)
@@ -36,7 +36,7 @@ def _imported(place: str):
 def window_of(place: str, what: str, **given):
     """The window of --view; None where there can be none, with a note that `what` continues."""
     try:
-        return _imported(place)(**given)
+        return imported(place)(**given)
     except UserError as error:
         print(f"note: {error}; {what} continues without --view", file=sys.stderr)
 
@@ -47,7 +47,7 @@ def _call(place: str, *positions: str, opens: str = ""):
     what is returned."""
 
     def handle(flags):
-        function, wanted = _imported(place), flags.pop("open", False)
+        function, wanted = imported(place), flags.pop("open", False)
         show_log(flags)
         first = [flags.pop(each, None) for each in positions]
         done = function(*first, **flags)

@@ -26,14 +26,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
 from hardsplat.raster.core.rasterizer import Rasterizer, pairs_wanted
 from hardsplat.settings.scene import SceneSettings
-from hardsplat.step.loss import (
-    FITTED_PASSES,
-    METRIC_PASSES,
-    check_loss,
-    metric_bytes,
-    read_metrics,
-    record_metrics,
-)
+from hardsplat.step import loss
 from hardsplat.step.photos import pack
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import BACKGROUNDS
@@ -106,13 +99,13 @@ class Evaluator:
     a training run's alone. A view is one submission: what is read of it lies in host memory."""
 
     def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
-        check_loss(device)
+        loss.check_loss(device)
         self.device, self.raster, self.width, self.height = device, raster, width, height
         sizes = {n: contract.itemsize(n) for n in ("camera", "frame", "color_map")}
         sizes["photos"] = width * height * 4
         sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(_MOMENTS)
-        sizes |= metric_bytes(width, height) | {_SEEN: contract.itemsize("counts")}
-        self._run = build_all(device, (*METRIC_PASSES, *FITTED_PASSES))
+        sizes |= loss.metric_bytes(width, height) | {_SEEN: contract.itemsize("counts")}
+        self._run = build_all(device, (*loss.METRIC_PASSES, *loss.FITTED_PASSES))
         # read once a view, so that a copy would take longer
         self._own = allocate_all(device, sizes, host=True)
         self._colored: Image | None = None  # made when it is asked for
@@ -139,7 +132,7 @@ class Evaluator:
 
     def _record_view(self, recorder: Recorder) -> None:
         self.raster.record_forward(recorder)
-        record_metrics(recorder, self._run, self.width, self.height)
+        loss.record_metrics(recorder, self._run, self.width, self.height)
         self._record_moments(recorder)
         recorder.copy("counts", _SEEN)
 
@@ -148,7 +141,7 @@ class Evaluator:
         recorder.run(self._run["color moments"], threads=(threads,))
 
     def _record_fitted(self, recorder: Recorder) -> None:
-        record_metrics(recorder, self._run, self.width, self.height, fitted=True)
+        loss.record_metrics(recorder, self._run, self.width, self.height, fitted=True)
 
     def _draw(self) -> None:
         """Draws and measures, again where the frame has more pairs than lists hold."""
@@ -180,7 +173,7 @@ class Evaluator:
         target, pixels, background = None, kept_pixels(photo), frame["background"]
         if asked.pictures or (asked.fitted and colored):
             target = self.resources["target"].download()[: camera.height, : camera.width]
-        psnr, ssim = read_metrics(self.resources, camera, pixels)
+        psnr, ssim = loss.read_metrics(self.resources, camera, pixels)
         measured = Measured(name, psnr, ssim, target, photo, background=background)
         if asked.halves:
             measured.half_psnr = _half_psnr(self._moments())
@@ -192,7 +185,7 @@ class Evaluator:
             found = _color_map(self._moments().sum(0))
             self._own["color_map"].upload(contract.struct("ColorMap", rows=found.T))
             self._once(self._record_fitted, again)
-            both = read_metrics(self.resources, camera, pixels)
+            both = loss.read_metrics(self.resources, camera, pixels)
             measured.fitted_psnr, measured.fitted_ssim = both
         return measured
 

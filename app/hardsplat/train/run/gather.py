@@ -153,9 +153,6 @@ def _idle(config: TrainConfig, scene: Scene) -> list[str]:
     start = config.start
     if is_random(start, scene):
         return []
-    names = [
-        "init_num_pts",
-        "init_extent",
-        *["init_type", "init_opa", "init_scale"] * bool(start.init),
-    ]
+    names = ["init_num_pts", "init_extent"]
+    names += ["init_type", "init_opa", "init_scale"] if start.init else []
     return [name for name in names if name in config.typed]

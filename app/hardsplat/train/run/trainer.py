@@ -396,14 +396,11 @@ class Trainer:
             self.held_out.measure(planes)
         self.files.learnt(self.keeper.state, self.held_out.refined)
 
-    def metrics(self) -> dict:
-        """See metrics_of."""
-        return metrics_of(self.session, self.log, self.tuner.trials, self.folder)
-
     def write_results(self) -> dict:
         """Writes what is left to write and returns what metrics.json holds."""
         self.clock.begin("files")
-        metrics = self.metrics() | {"photographs": self.photographs.about}
+        metrics = metrics_of(self.session, self.log, self.tuner.trials, self.folder)
+        metrics["photographs"] = self.photographs.about
         if self.place:
             metrics["region"] = self.place.about(self.session.store.gaussians().means)
         self.files.report(metrics, self.clock)

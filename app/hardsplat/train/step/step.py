@@ -16,15 +16,7 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import Sink, adam, plane_groups, record_others
 from hardsplat.raster.core.sort import SORT_PASSES
-from hardsplat.step.begin import (
-    BACKGROUND_MODES,
-    BETA2,
-    SCHEDULE_PASSES,
-    adam_settings,
-    rate_plans,
-    record_begin,
-    record_end,
-)
+from hardsplat.step import begin
 from hardsplat.step.loss import loss_passes, record_loss, weighed
 from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.tables import quantities
@@ -44,20 +36,21 @@ def gpu_settings(
     """What steps read that follows from the schedule, by contract name. parts: of
     features. fetched: see Photos."""
     c = job.config
+    adam = begin.adam_settings(c.adam.adam_beta1, opacity_decay=schedule.opacity_decay)
     found = {
         "step_settings": contract.struct(
             "StepSettings",
             seed=c.run.seed,
             beta1=c.adam.adam_beta1,
-            beta2=BETA2,
-            background_mode=BACKGROUND_MODES[c.scene.background],
+            beta2=begin.BETA2,
+            background_mode=begin.BACKGROUND_MODES[c.scene.background],
             splat_planes=quantities.plane_count("splat"),
             max_sh_degree=c.model.sh_degree,
             sh_degree_interval=c.model.sh_degree_interval,
             near_plane=c.scene.near_plane,
             fetched=fetched,
         ),
-        "rate_plans": rate_plans(
+        "rate_plans": begin.rate_plans(
             job.flat,
             job.views.extent,
             job.schedule.frozen,
@@ -65,7 +58,7 @@ def gpu_settings(
             job.part.exposures,
             schedule.falls,
         ),
-        "adam_settings": adam_settings(c.adam.adam_beta1, opacity_decay=schedule.opacity_decay),
+        "adam_settings": adam,
         "refine_settings": refine_settings(schedule.densify, job.views.extent),
     }
     own = (part.settings(schedule) for part in parts if part.settings)
@@ -100,7 +93,7 @@ def step_passes(
     refining = strategy.passes(moments, photo_bytes)
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
     averaging = schedule.averaging.passes()
-    passes = [*SCHEDULE_PASSES, *loss_passes(photo_bytes, estimates, terms), *SORT_PASSES[:1]]
+    passes = [*begin.SCHEDULE_PASSES, *loss_passes(photo_bytes, estimates, terms), *SORT_PASSES[:1]]
     passes += [*(p for part in parts for p in part.passes), *refining, *resorting, *averaging]
     return filled(passes, [fill for part in parts for fill in part.fills])
 
@@ -175,7 +168,7 @@ class TrainingStep:
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
         run, raster = self._run, self.raster
-        record_begin(recorder, run)
+        begin.record_begin(recorder, run)
         self._record("begun", recorder)
         if fetch := self._fetch:
             recorder.beside(BESIDE, lambda r: r.run(fetch, groups=(FETCHERS, 1, 1)))
@@ -191,7 +184,7 @@ class TrainingStep:
             self.strategy.record_scores(recorder, run, raster)
         raster.projection.record_return(recorder, raster.pipelines)
         self.strategy.record_step(recorder, run)
-        record_end(recorder, run)
+        begin.record_end(recorder, run)
 
     def _record(self, when: When, recorder: Recorder) -> None:
         for part in self._parts:

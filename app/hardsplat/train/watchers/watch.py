@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from tqdm import tqdm
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError, reason
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.io.scenes.scene import Scene
@@ -114,17 +114,14 @@ class Watchers:
             except (*FATAL, but):
                 raise
             except Exception as error:
-                self._switch_off(watcher, error)
+                self._all = tuple(each for each in self._all if each is not watcher)
+                if not isinstance(error, UserError):
+                    tqdm.write("".join(traceback.format_exception(error)), file=sys.stderr)
+                name, why = watcher.title or type(watcher).__name__, reason(error)
+                tqdm.write(f"note: {name} is switched off, and the training continues: {why}")
+                with suppress(Exception):
+                    watcher.close()
         return found
-
-    def _switch_off(self, watcher: Watcher, error: Exception) -> None:
-        self._all = tuple(each for each in self._all if each is not watcher)
-        if not isinstance(error, UserError):
-            tqdm.write("".join(traceback.format_exception(error)), file=sys.stderr)
-        name, why = watcher.title or type(watcher).__name__, str(error) or type(error).__name__
-        tqdm.write(f"note: {name} is switched off, and the training continues: {why}")
-        with suppress(Exception):
-            watcher.close()
 
     @property
     def batch_seconds(self) -> float:
