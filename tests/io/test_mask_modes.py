@@ -47,7 +47,7 @@ def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):
         for _ in range(3):
             session.run(30)
         session.drain()
-        evaluator = Evaluator(device, session.raster, session.width, session.height)
+        evaluator = Evaluator(session.raster)
         evaluator.measure("", session.job.views.cameras[0], black, frame)
         T = session.raster.resources["target"].download()[:24, :12, 3].astype(np.float32)
         evaluator.destroy()

@@ -235,7 +235,7 @@ def test_training_gains_8_db_over_small_splats(device):
 
     def psnr() -> float:
         where = loaded.held_out, evaluation_frame(config.scene, config.model.sh_degree)
-        measured = measure_all(device, session.raster, *where, quiet=True)
+        measured = measure_all(session.raster, *where, quiet=True)
         return float(np.mean([m.psnr for m in measured]))
 
     before = psnr()

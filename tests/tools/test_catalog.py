@@ -126,7 +126,7 @@ def train(device, config, channels=3):
     session = Session(device, job, photos, lambda batch: None)
     try:
         session.start(SPLATS)
-        Evaluator(device, session.raster, SIZE, SIZE).destroy()
+        Evaluator(session.raster).destroy()
     finally:
         session.destroy()
 

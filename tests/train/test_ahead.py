@@ -46,7 +46,7 @@ def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     colors = np.zeros((50, 3), np.uint8)
     session.start(Gaussians.from_points(means, colors, job.config.model.sh_degree))
     session.switch_rasterizer("hardware", timed_rows=False)
-    Evaluator(device, session.raster, WIDTH, HEIGHT).destroy()
+    Evaluator(session.raster).destroy()
     session.destroy()
     assert len(begun) > 40 and set(device.pipelines) <= begun
 

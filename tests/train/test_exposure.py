@@ -296,7 +296,7 @@ def test_colours_fitted_on_the_gpu(device, scene, keep):
     session = open_session(device, settings(scene, max_steps=40, batch_steps=40))
     session.run(40)
     session.drain()
-    evaluator = Evaluator(device, session.raster, session.width, session.height)
+    evaluator = Evaluator(session.raster)
     camera, background = session.job.views.cameras[0], (0.3, 0.1, 0.2)
     frame = frame_data(1, background, 0.2)
     empty = np.zeros((camera.height, camera.width, 3), np.uint8)

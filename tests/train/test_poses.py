@@ -59,7 +59,7 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     trained, rng = session.store.gaussians(), np.random.default_rng(0)
     cameras = session.job.views.cameras[:3]
     size, extent = (session.width, session.height), session.job.views.extent
-    evaluator = Evaluator(device, session.raster, *size)
+    evaluator = Evaluator(session.raster)
     blank, frame = np.zeros((*size[::-1], 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
     images = [evaluator.measure("", c, blank, frame).image for c in cameras]
     evaluator.destroy()

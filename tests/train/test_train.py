@@ -350,7 +350,7 @@ def test_views_of_different_sizes(device, mixed):
     session.drain()
     sizes = set()
     frame = evaluation_frame(session.job.config.scene, session.job.config.model.sh_degree)
-    for m in measure_all(device, session.raster, scene.views[:4], frame, quiet=True):
+    for m in measure_all(session.raster, scene.views[:4], frame, quiet=True):
         sizes.add(m.image.shape)
         assert m.image.shape == m.photo.shape
         error = np.mean((np.clip(m.image, 0, 1) - m.photo.astype(np.float64) / 255) ** 2)
@@ -363,7 +363,7 @@ def test_an_evaluator_follows_the_lists_of_its_rasterizer(device, scene):
     session = open_session(device, settings(scene, rasterizer="tiled"))
     session.run(5)
     session.drain()
-    evaluator = Evaluator(device, session.raster, session.width, session.height)
+    evaluator = Evaluator(session.raster)
     view, photo = session.job.views.cameras[0], np.zeros((24, 32, 3), np.uint8)
     frame = evaluation_frame(session.job.config.scene, 1)
     before = evaluator.measure("", view, photo, frame, Asked(fitted=True, halves=True))

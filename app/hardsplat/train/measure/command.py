@@ -85,7 +85,7 @@ def evaluate_run(
     frame, quiet = evaluation_frame(c, degree), config.run.quiet
     asked = Asked(fitted=True, colors=colors, filtered=(*rasters[1:], None)[0])
     measures, distances = [], []
-    for m in measure_all(gpu, rasters[0], scene.held_out, frame, quiet, asked):
+    for m in measure_all(rasters[0], scene.held_out, frame, quiet, asked):
         measures.append(replace(m, target=None))
         image = m.image
         assert image is not None, "measured without pictures"
@@ -107,7 +107,7 @@ def evaluate_run(
         job = refining_job(gpu, config, rasterizer, views, scene.extent, gaussians)
         cameras = refine_held_out(gpu, job, views, gaussians, sky=sky)
         moved = replace(asked, cameras=cameras)
-        again = measure_all(gpu, rasters[0], views, frame, quiet, moved)
+        again = measure_all(rasters[0], views, frame, quiet, moved)
         table["refined"] = summary([replace(m, target=None) for m in again])
     for raster in rasters:
         raster.destroy()
@@ -116,7 +116,7 @@ def evaluate_run(
         parameters = drawn(gpu, load_splats(ply))
         plain = replace(options, antialiased=False)
         raster = backend.rasterizer(gpu, parameters, *canvas, plain, sink=None)
-        table |= as_splats(gpu, raster, scene.held_out, frame, quiet)
+        table |= as_splats(raster, scene.held_out, frame, quiet)
         raster.destroy()
         parameters.destroy()
     if distance:

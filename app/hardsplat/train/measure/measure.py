@@ -14,7 +14,6 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
@@ -98,16 +97,17 @@ class Evaluator:
     """Renders views with a rasterizer and measures them. Its own camera, frame and photograph leave
     a training run's alone. A view is one submission: what is read of it lies in host memory."""
 
-    def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
-        loss.check_loss(device)
-        self.device, self.raster, self.width, self.height = device, raster, width, height
+    def __init__(self, raster: Rasterizer):
+        self.device, self.raster = raster.device, raster
+        self.width, self.height = width, height = raster.width, raster.height
+        loss.check_loss(self.device)
         sizes = {n: contract.itemsize(n) for n in ("camera", "frame", "color_map")}
         sizes["photos"] = width * height * 4
         sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(_MOMENTS)
         sizes |= loss.metric_bytes(width, height) | {_SEEN: contract.itemsize("counts")}
-        self._run = build_all(device, (*loss.METRIC_PASSES, *loss.FITTED_PASSES))
+        self._run = build_all(self.device, (*loss.METRIC_PASSES, *loss.FITTED_PASSES))
         # read once a view, so that a copy would take longer
-        self._own = allocate_all(device, sizes, host=True)
+        self._own = allocate_all(self.device, sizes, host=True)
         self._colored: Image | None = None  # made when it is asked for
         self._recorders: dict[str, Recorder] = {}
         self._begin()
@@ -219,7 +219,6 @@ def evaluation_frame(settings: SceneSettings, sh_degree: int) -> np.ndarray:
 
 
 def measure_all(
-    device: Device,
     raster: Rasterizer,
     views: Sequence[View],
     frame: np.ndarray,
@@ -231,7 +230,7 @@ def measure_all(
     with ExitStack() as stack:
 
         def evaluator_of(raster: Rasterizer) -> Evaluator:
-            made = Evaluator(device, raster, raster.width, raster.height)
+            made = Evaluator(raster)
             stack.callback(made.destroy)
             return made
 
@@ -255,7 +254,6 @@ def measure_all(
 
 
 def as_splats(
-    device: Device,
     raster: Rasterizer,
     views: Sequence[View],
     frame: np.ndarray,
@@ -264,7 +262,7 @@ def as_splats(
 ) -> dict[str, float]:
     """PSNR and SSIM by their names in an evaluation, of what other programs draw of splats that
     have a sky among them. raster: draws those. photos: see Asked."""
-    measured = measure_all(device, raster, views, frame, quiet, Asked(photos, pictures=False))
+    measured = measure_all(raster, views, frame, quiet, Asked(photos, pictures=False))
     found = summary([replace(m, target=None) for m in measured])
     return {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
 

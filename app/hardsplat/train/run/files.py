@@ -344,11 +344,7 @@ class Keeper:
 
     def take(self) -> None:
         """Copies the state of the session."""
-        self._take(self._copies.begin())
-
-    def _take(self, allocate: Allocate, values: Mapping[str, np.ndarray] | None = None) -> None:
-        """values: the splats', where they have been copied already."""
-        self.state = self.session.snapshot(allocate, values)
+        self.state = self.session.snapshot(self._copies.begin())
         self._copies.made()
         self.state.log, self._taken_at = self.log.history(), time.monotonic()
 
@@ -394,10 +390,11 @@ class Keeper:
         """Files of the last step from the host's copy of the state, of which the block gets the
         values of splats: it measures them on the device meanwhile. view: with which the report's
         viewer begins."""
-        session, files, allocate = self.session, self.files, self._copies.begin()
-        planes, over = session.store.values(allocate), session.step == session.schedule.steps
+        session, files = self.session, self.files
+        over = session.step == session.schedule.steps
         sky = session.store.fill_sky() if over else session.store.sky()
-        self._take(allocate, planes)  # before the device is given more to do
+        self.take()  # before the device is given more to do
+        planes = self.planes()
         files.viewer(planes, view, sky)  # takes longest
         splats = files.splats(planes, "splats.ply", over=over, sky=sky)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with

@@ -67,14 +67,14 @@ class HeldOut:
         the 2D filter where the run has it."""
         session, c = self.session, self.session.job.config
         degree = min(session.step // c.model.sh_degree_interval, c.model.sh_degree)
-        device, frame = session.device, evaluation_frame(c.scene, degree)
+        frame = evaluation_frame(c.scene, degree)
         if as_trained or not c.raster.antialiased:
-            yield from measure_all(device, session.raster, views, frame, quiet, asked)
+            yield from measure_all(session.raster, views, frame, quiet, asked)
             return
         plain = session.drawing.without_filter()
         try:
             both = replace(asked, filtered=session.raster)
-            yield from measure_all(device, plain, views, frame, quiet, both)
+            yield from measure_all(plain, views, frame, quiet, both)
         finally:
             plain.destroy()
 
@@ -116,9 +116,7 @@ class HeldOut:
         with self.log.off_clock("measuring"):
             if made is None or made.raster is not session.raster:
                 self.close()
-                raster = session.raster
-                made = Evaluator(session.device, raster, raster.width, raster.height)
-                self._evaluator = made
+                self._evaluator = made = Evaluator(session.raster)
             own = replace(asked, pictures=False, evaluator=made)
             return list(self._measures(views, own, as_trained=True))
 
@@ -194,7 +192,7 @@ class HeldOut:
                 raster = session.drawing.without_filter(parameters)
                 stack.callback(raster.destroy)
                 photos, views = self.files.photographs.held_out(), self._scene().held_out
-                return as_splats(session.device, raster, views, frame, True, photos)
+                return as_splats(raster, views, frame, True, photos)
         except OutOfMemory as error:
             tqdm.write(f"note: not measured as other viewers draw it: {error}")
             return {}

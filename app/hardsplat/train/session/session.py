@@ -165,11 +165,9 @@ class Session:
             first.buffers[name][:] = values
         return first
 
-    def snapshot(
-        self, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None
-    ) -> Checkpoint:
+    def snapshot(self, allocate: Allocate = fresh) -> Checkpoint:
         """Everything that a resume needs, see SplatStore."""
-        return self.store.snapshot(self.step, allocate, known)
+        return self.store.snapshot(self.step, allocate)
 
     def restore(self, state: Checkpoint) -> None:
         """Continues where a checkpoint was made. Raises OutOfMemory like start, UserError where it

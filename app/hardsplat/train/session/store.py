@@ -129,16 +129,10 @@ class SplatStore:
 
     # -- arrays ------------------------------------------------------------------------------------
 
-    def snapshot(
-        self, step: int, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None
-    ) -> Checkpoint:
-        """Everything that a resume needs. step: that was reached. allocate: gives the arrays.
-        known: what `values` gave after the same steps."""
-        n, known = self.count(), known or {}
-        arrays = {
-            name: known[name] if name in known else self._read(name, n, allocate)
-            for name in self._kept()
-        }
+    def snapshot(self, step: int, allocate: Allocate = fresh) -> Checkpoint:
+        """Everything that a resume needs. step: that was reached. allocate: gives the arrays."""
+        n = self.count()
+        arrays = {name: self._read(name, n, allocate) for name in self._kept()}
         return Checkpoint(step, self._job.config.model.sh_degree, arrays)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -161,15 +155,14 @@ class SplatStore:
         averages = [q.average for q in splats] if self.parameters.averaged else ()
         return [*names, *averages, *self._job.strategy.follows]
 
-    def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
+    def _read(self, name: str, n: int, allocate: Allocate = fresh) -> np.ndarray:
         out = allocate(name, self._shape(name, n))
         return self.parameters.read(name, self.parameters.items(name, n), out)
 
-    def values(self, allocate: Allocate = fresh) -> dict[str, np.ndarray]:
-        """(planes, splats, width) of every trained quantity of splats, by name. allocate: gives the
-        arrays."""
+    def values(self) -> dict[str, np.ndarray]:
+        """(planes, splats, width) of every trained quantity of splats, by name."""
         n = self.count()
-        return {q.name: self._read(q.name, n, allocate) for q in quantities.of("splat")}
+        return {q.name: self._read(q.name, n) for q in quantities.of("splat")}
 
     def trained(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels."""

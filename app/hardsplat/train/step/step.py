@@ -36,7 +36,7 @@ def gpu_settings(
     """What steps read that follows from the schedule, by contract name. parts: of
     features. fetched: see Photos."""
     c = job.config
-    adam = begin.adam_settings(c.adam.adam_beta1, opacity_decay=schedule.opacity_decay)
+    optimizer = begin.adam_settings(c.adam.adam_beta1, opacity_decay=schedule.opacity_decay)
     found = {
         "step_settings": contract.struct(
             "StepSettings",
@@ -58,7 +58,7 @@ def gpu_settings(
             job.part.exposures,
             schedule.falls,
         ),
-        "adam_settings": adam,
+        "adam_settings": optimizer,
         "refine_settings": refine_settings(schedule.densify, job.views.extent),
     }
     own = (part.settings(schedule) for part in parts if part.settings)
