@@ -9,7 +9,8 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import schedule
-from tests.helpers.training import open_session, same_state, settings, strategy_of
+from hardsplat.train.job.schedule import Schedule
+from tests.helpers.training import open_session, same_state, settings
 
 
 @pytest.fixture(autouse=True)
@@ -113,9 +114,6 @@ BEGINNINGS = [
 @pytest.mark.parametrize("flags, first", BEGINNINGS)
 def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
     config = TrainConfig.of(**flags)
-    when, last = (
-        schedule.Averaging(config.adam.average_steps, strategy_of(config)),
-        config.run.max_steps,
-    )
+    when, last = Schedule(config).averaging, config.run.max_steps
     assert when.begins == first and when.next_sample(0) == (min(first, last) or when.every)
     assert when.is_sample(last) == (first <= last)

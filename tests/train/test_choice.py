@@ -76,15 +76,15 @@ def test_blurred_photographs_are_found():
     assert (blurs([detail(np.zeros((1, 1, 4), np.uint8))] * 9) == 1).all()
 
 
-@pytest.mark.parametrize(
-    ("numbers", "words"),
-    [
-        ((1, 2, 3), "has 3 numbers; a box is x0,y0,z0,x1,y1,z1 and a sphere x,y,z,radius"),
-        ((0, 0, 0, -1), "the radius of a sphere must be positive"),
-        ((0, 0, 0, 1, 0, 1), "second corner must be larger along x, y and z"),
-        ((0, 0, 50, 1, 1, 51), "no point of the scene is in it; most are in"),
-    ],
-)
+NOWHERE = {
+    (1, 2, 3): "has 3 numbers; a box is x0,y0,z0,x1,y1,z1 and a sphere x,y,z,radius",
+    (0, 0, 0, -1): "the radius of a sphere must be positive",
+    (0, 0, 0, 1, 0, 1): "second corner must be larger along x, y and z",
+    (0, 0, 50, 1, 1, 51): "no point of the scene is in it; most are in",
+}
+
+
+@pytest.mark.parametrize("numbers, words", NOWHERE.items())
 def test_places_that_are_none(numbers, words):
     with pytest.raises(UserError, match=words):
         place_of(SceneSettings(region=numbers), load_scene(COURTYARD))

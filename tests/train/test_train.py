@@ -140,7 +140,7 @@ def test_the_run_folder_is_complete(run, scene):
     assert np.array_equal(photo, load_scene(scene).views[0].load())
 
 
-def test_antialiased_runs_say_so_and_are_measured_with_and_without(on_device, scene, tmp_path):
+def test_antialiased_runs_say_so_and_are_measured_twice(on_device, scene, tmp_path, capfd):
     own = settings(scene, tmp_path / "run", antialiased=True, rasterizer="tiled", pose_opt=True)
     metrics = train(own)
     ply, bold = tmp_path / "run/splats.ply", tmp_path / "a/bold.ply"
@@ -163,22 +163,15 @@ def test_antialiased_runs_say_so_and_are_measured_with_and_without(on_device, sc
     checkpoint, file = path_of(tmp_path / "run", 30), tmp_path / "a/checkpoint.ply"
     convert(checkpoint, file, quiet=True)  # which has no flag of its own
     assert is_antialiased(file)
-
-
-def test_runs_go_on_with_the_filter_that_they_began_with(on_device, scene, tmp_path, capfd):
-    how = dict(max_steps=4, eval_steps=(), strategy="none")
-    train(settings(scene, tmp_path / "run", antialiased=True, **how))
-    go_on = load_config(None, {"data_dir": tmp_path / "run", "resume": True, "max_steps": 5})
-    assert go_on.raster.antialiased and train(go_on)["steps"] == 5
-    other = settings(
-        scene, tmp_path / "b", ckpt=path_of(tmp_path / "run", 5), **how | {"max_steps": 6}
-    )
+    # runs go on with the filter that they began with
     words = "made with --antialiased, this run has --no-antialiased; add --config"
     with pytest.raises(UserError, match=words):
-        train(other)
+        train(settings(scene, tmp_path / "b", ckpt=checkpoint, max_steps=31))
     capfd.readouterr()
-    train(settings(scene, tmp_path / "c", init=tmp_path / "run", **how))
+    train(settings(scene, tmp_path / "c", init=tmp_path / "run", max_steps=1, strategy="none"))
     assert "were trained with --antialiased and go on without it" in capfd.readouterr().out
+    go_on = load_config(None, {"data_dir": tmp_path / "run", "resume": True, "max_steps": 31})
+    assert go_on.raster.antialiased and train(go_on)["steps"] == 31
 
 
 def test_photographs_train_alike_wherever_they_are(device, mixed):

@@ -11,7 +11,7 @@ from hardsplat.io.formats.checkpoint import load
 from hardsplat.train import run_training as train
 from hardsplat.train.api import Progress
 from hardsplat.train.run.trainer import Trainer
-from hardsplat.train.watchers.watch import Watcher, Watchers
+from hardsplat.train.watchers.watch import Watcher
 from tests.helpers.training import settings
 
 
@@ -175,10 +175,3 @@ def test_a_report_that_fails_costs_a_note(on_device, scene, tmp_path, monkeypatc
     metrics = train(settings(scene, tmp_path / "run", max_steps=5))
     assert metrics["steps"] == 5 and (tmp_path / "run" / "metrics.json").is_file()
     assert capfd.readouterr().out.count("no fonts") == 1
-
-
-def test_all_are_closed_whatever_one_of_them_raises(capfd):
-    watchers = [Told(), Fails("close"), Told()]
-    Watchers(watchers).close()
-    assert watchers[0].told == watchers[2].told == [("close",)]
-    assert capfd.readouterr().out.count("it broke") == 1
