@@ -103,7 +103,8 @@ def _bare() -> tuple[Parser, dict[str, Parser]]:
     commands = {}
     for name, command in COMMANDS.items():
         about = command.help[0].upper() + command.help[1:] + "."
-        usage = " ".join(filter(None, ["%(prog)s", command.usage, "[--flag value ...]"]))
+        words = re.findall(r"^[a-z]+ (\S+):", command.flags, re.MULTILINE)
+        usage = " ".join(["%(prog)s", *words, "[--flag value ...]"])
         one = commands[name] = subparsers.add_parser(
             name,
             add_help=not command.many,

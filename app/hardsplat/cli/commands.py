@@ -46,7 +46,6 @@ scene [SCENE]: {A_SCENE}; same as --data-dir
     machine
 """,
         train.handle,
-        "SCENE",
         train.add_settings,
         many=True,
         remedies={
@@ -63,7 +62,6 @@ scene [SCENE]: {A_SCENE}; same as --data-dir
 blocks: auto (as many as fit the smallest device), a number, or 2x3 (default: auto)
 """,
         train.plan,
-        "SCENE",
         train.add_plan_settings,
         many=True,
     ),
@@ -89,7 +87,6 @@ quiet
 verbose
 """,
         handlers.bench,
-        "MODEL [--data-dir SCENE]",
         _add_variants,
         remedies={"splats": "lower --sh-degree", "pixels": "raise --data-factor"},
     ),
@@ -106,7 +103,6 @@ scene SCENE|PLAN.toml: {A_SCENE}; or a file of scenes and presets, see docs/guid
 quiet
 """,
         sweep.handle,
-        "SCENE|PLAN.toml",
         sweep.add_settings,
         many=True,
         epilog=sweep.EPILOG,
@@ -118,7 +114,6 @@ image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
 --view: a window that shows the fit as it goes
 """,
         handlers.fit,
-        "IMAGE",
         _own("fit.config:FIT_FIELDS", "settings"),
         remedies={"blobs": "lower --blobs", "pixels": "make the image smaller"},
     ),
@@ -129,7 +124,6 @@ scene [SCENE]: {A_SCENE}, and masks or transparent photographs; same as --data-d
 --config FILE.toml: a file of settings, as an earlier run left it; flags win over it
 """,
         handlers.fit_mesh,
-        "SCENE",
         _own("fitmesh.config:MESH_GROUPS"),
         remedies={"texels": "lower --texture-size", "pixels": "raise --data-factor"},
     ),
@@ -139,7 +133,6 @@ scene [SCENE]: {A_SCENE}, and masks or transparent photographs; same as --data-d
 input [INPUT]: folder of photographs, scene folder with images/, or a video; same as --data
 """,
         handlers.sfm,
-        "INPUT",
         _own("sfm.job.config:SFM_GROUPS"),
     ),
     "doctor": Command(
@@ -148,6 +141,5 @@ input [INPUT]: folder of photographs, scene folder with images/, or a video; sam
 device
 """,
         handlers.doctor,
-        "",
     ),
 }

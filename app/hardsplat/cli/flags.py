@@ -17,7 +17,7 @@ from hardsplat.settings.train import FIELDS, NAMES
 @dataclass(frozen=True)
 class Command:
     """help: a phrase without a full stop. flags: see add_table. handle(flags): does it; the exit
-    code, None for 0. usage: words between its name and its flags.
+    code, None for 0.
 
     add(parser): adds more flags. many: --help shows common flags alone. remedies: what to do by
     what there is too much of, see OutOfMemory. epilog: below the help.
@@ -26,7 +26,6 @@ class Command:
     help: str
     flags: str
     handle: Callable[[dict[str, Any]], int | None]
-    usage: str
     add: Callable[[argparse.ArgumentParser], None] = lambda parser: None
     many: bool = False
     remedies: Mapping[str, str] = field(default_factory=dict)

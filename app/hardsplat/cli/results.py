@@ -22,7 +22,6 @@ device
 verbose
 """,
         handlers.view,
-        "RESULT|SPLATS|SCENE",
         remedies={
             "pixels": "raise --data-factor",
             "splats": "show levels of detail, see hardsplat lod --help",
@@ -41,7 +40,6 @@ device
 verbose
 """,
         handlers.eval,
-        "RESULT",
         remedies={"pixels": "raise --data-factor"},
     ),
     "compare": Command(
@@ -57,7 +55,6 @@ device
 verbose
 """,
         handlers.compare,
-        "A B [PAGE.html]",
         remedies={"pixels": "raise --data-factor"},
     ),
     "render": Command(
@@ -94,7 +91,6 @@ verbose
 --range LOW HIGH: depth or count with the first and last colour (default: from some frames)
 """,
         handlers.render,
-        "RESULT|SPLATS [--path PATH] [--output FILE|FOLDER]",
         remedies={
             "pixels": "lower --width and --height",
             "splats": "draw levels of detail, see hardsplat lod --help",
@@ -119,7 +115,6 @@ device
 verbose
 """,
         handlers.export,
-        "RESULT|SPLATS [PAGE.html]",
     ),
     "lod": Command(
         "write levels of detail of a large scene, and a page that loads what its camera sees",
@@ -136,7 +131,6 @@ quiet
 verbose
 """,
         handlers.lod,
-        "RESULT|SPLATS [FOLDER]",
     ),
     "convert": Command(
         "write splats in another format, or fewer of them",
@@ -158,7 +152,6 @@ quiet
     of IN
 """,
         handlers.convert,
-        "IN OUT",
     ),
     "edit": Command(
         "crop splats, turn them upright, scale them to metres, as a copy",
@@ -182,7 +175,6 @@ quiet
 verbose
 """,
         handlers.edit,
-        "IN [--crop SHAPE] [--output OUT]",
     ),
     "clean": Command(
         "write a result without its floaters",
@@ -196,7 +188,6 @@ quiet
 verbose
 """,
         handlers.clean,
-        "RESULT [--output OUT]",
         remedies={"pixels": "raise --data-factor"},
     ),
     "mesh": Command(
@@ -226,7 +217,6 @@ quiet
 verbose
 """,
         handlers.mesh,
-        "RESULT|SPLATS [MESH]",
         remedies={"pixels": "train with a higher --data-factor"},
     ),
 }
