@@ -171,3 +171,24 @@ def random_state(n: int, planes: int, seed: int = 0, moments: str = "float32") -
         for name in MOMENTS:
             state[name].view(np.uint32)[:] &= 0xFFFF0000
     return state
+
+
+def opaque(n: int, planes: int = 1, seed: int = 0, moments: str = "float32") -> dict:
+    """A random_state of which no splat is faint."""
+    state = random_state(n, planes, seed, moments)
+    return state | {"logit_opacities": np.abs(state["logit_opacities"])}
+
+
+def arranged(state: dict) -> dict:
+    """Rows by the splat they came from, then by momentum (an original before its clone) and
+    place."""
+    x, momentum, source = (state[name][0, :, 0] for name in ("means", "adam_means", "sh"))
+    order = np.lexsort((x, -np.abs(momentum), source))
+    return {name: values[:, order] for name, values in state.items()}
+
+
+def assert_same_set(got: dict, want: dict) -> None:
+    got, want = arranged(got), arranged(want)
+    for name in STATE:
+        assert got[name].shape == want[name].shape, name
+        np.testing.assert_allclose(got[name], want[name], rtol=2e-5, atol=2e-5, err_msg=name)

@@ -10,7 +10,17 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.published import record_densify
 from hardsplat.train.strategies.strategy import RESET_OPACITY, record_reset
-from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
+from tests.helpers.refining import (
+    EXTENT,
+    FIELDS,
+    MOMENTS,
+    STATE,
+    Refining,
+    assert_same_set,
+    maker,
+    opaque,
+    random_state,
+)
 from tests.oracle.densify import densify
 from tests.oracle.pcg import random_bits
 
@@ -77,21 +87,6 @@ def reference(state: dict, stats: np.ndarray, step: int = EARLY, config=CONFIG) 
     return {name: np.moveaxis(values, 0, 1) for name, values in (rows | moments).items()}
 
 
-def arranged(state: dict) -> dict:
-    """Rows by the splat they came from, then by momentum (an original before its clone) and
-    place."""
-    x, momentum, source = (state[name][0, :, 0] for name in ("means", "adam_means", "sh"))
-    order = np.lexsort((x, -np.abs(momentum), source))
-    return {name: values[:, order] for name, values in state.items()}
-
-
-def assert_same_set(got: dict, want: dict) -> None:
-    got, want = arranged(got), arranged(want)
-    for name in STATE:
-        assert got[name].shape == want[name].shape, name
-        np.testing.assert_allclose(got[name], want[name], rtol=2e-5, atol=2e-5, err_msg=name)
-
-
 def assert_sizes(densifier: Densifier, splats: int, wanted: int) -> None:
     counts = densifier.parameters.counts
     found = tuple(counts[name] for name in ("splats", "wanted", "capacity"))
@@ -150,12 +145,6 @@ def test_growth_stops_at_capacity(make, room):
     assert_sizes(densifier, want["means"].shape[1], n + grows.sum())
 
 
-def opaque(n: int, planes: int = 1) -> tuple[dict, np.ndarray]:
-    state = random_state(n, planes)
-    state["logit_opacities"] = np.abs(state["logit_opacities"])
-    return state, random_stats(n)
-
-
 @pytest.mark.parametrize("n", [0, 1000])
 def test_all_pruned(make, n):
     state, stats = random_state(n, 1), random_stats(n)
@@ -167,7 +156,7 @@ def test_all_pruned(make, n):
 
 def test_rows_that_are_not_numbers_are_pruned(make):
     n = 600
-    state, stats = opaque(n, 4)
+    state, stats = opaque(n, 4), random_stats(n)
     bad = {}
     for i, name in enumerate(FIELDS):
         for j, value in enumerate((np.nan, np.inf, -np.inf)):

@@ -5,17 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
-from hardsplat.settings.densify import DensifySettings
-from hardsplat.settings.learning import GradientSettings, ModelSettings
-from hardsplat.settings.photographs import PoseSettings
-from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.train.features.poses import moved
@@ -25,8 +20,7 @@ from hardsplat.train.session.session import Session
 
 STEPS_A_VIEW = 100
 # of a pose, rad and scene extents, and of ppisp
-RATES: dict[str, Any] = {"pose_lr": 1e-3, "pose_warm_up": 1}
-PPISP_RATES: dict[str, Any] = {"exposure_lr": 0.01, "ppisp_warm_up": 1}
+RATES = {"pose_lr": 1e-3, "pose_warm_up": 1, "exposure_lr": 0.01, "ppisp_warm_up": 1}
 
 
 def refining_job(
@@ -42,23 +36,21 @@ def refining_job(
 
     extent: of the scene, world units. gaussians: the splats.
     """
-    r, cameras, gradient = run.run, [view.camera for view in views], run.gradient
-    if gradient.gradient == "stochastic":
-        gradient = GradientSettings(gradient="analytic")
-    steps, numbers = STEPS_A_VIEW * len(views), [view.number for view in views]
-    settings = TrainConfig(
-        scene=replace(run.scene, region=()),  # which belongs to strategies that grow
-        run=RunSettings(
-            max_steps=steps, images=r.images, batch_steps=r.batch_steps, quiet=r.quiet, seed=r.seed
-        ),
-        raster=run.raster,
-        model=ModelSettings(sh_degree=gaussians.sh_degree, sh_degree_interval=1),
-        loss=run.loss,
-        adam=run.adam,
-        gradient=gradient,
-        exposure=replace(run.exposure, **PPISP_RATES),
-        poses=PoseSettings(pose_opt=True, **RATES),
-        densify=DensifySettings(strategy="none"),
+    cameras, numbers = [view.camera for view in views], [view.number for view in views]
+    stochastic = run.gradient.gradient == "stochastic"
+    settings = run.changed(
+        max_steps=STEPS_A_VIEW * len(views),
+        strategy="none",
+        region=(),  # which belongs to strategies that grow
+        gradient="analytic" if stochastic else run.gradient.gradient,
+        sh_degree=gaussians.sh_degree,
+        sh_degree_interval=1,
+        pose_opt=True,
+        intrinsics_opt=False,
+        depth_lambda=0.0,
+        packed=False,
+        out_of_core="auto",
+        **RATES,
     )
     facts = replace(DeviceFacts.of(device, settings), rasterizers=(rasterizer,))
     shown = Views(cameras, canvas_of(cameras), extent, numbers)
@@ -76,8 +68,7 @@ def refine_held_out(
     """The cameras of a refining_job, moved to where the splats show most of their photographs.
 
     stopped: once it returns true, the list is empty. sky: behind the splats, of a run with one.
-    Raises OutOfMemory where a second session does
-    not fit.
+    Raises OutOfMemory where a second session does not fit.
     """
     r, degree = job.config.run, job.config.model.sh_degree
     images = list(load_images(views, progress=not r.quiet))
