@@ -1,4 +1,4 @@
-"""The Python API as people use it: train, fit, scenes in memory, callbacks, several cameras in a
+"""The Python API as people use it: train, scenes in memory, callbacks, several cameras in a
 call.
 
 What a renderer computes is tested in test_api.py."""
@@ -8,7 +8,6 @@ import pydoc
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import hardsplat
 from hardsplat.raster.renderer import Renderer
@@ -21,9 +20,8 @@ from tools import gen_settings
 
 @pytest.fixture
 def shared(device, monkeypatch):
-    """train() and fit() take the tests' device, which they must leave open."""
-    for name in ("train", "fit"):
-        monkeypatch.setattr(f"hardsplat.{name}.api.open_device", lambda *wanted: device)
+    """train() takes the tests' device, which it must leave open."""
+    monkeypatch.setattr("hardsplat.train.api.open_device", lambda *wanted: device)
     monkeypatch.setattr(device, "close", lambda: None)
     return device
 
@@ -128,14 +126,6 @@ BAD = [
 def test_scenes_that_do_not_fit_together(change, said):
     with pytest.raises(hardsplat.UserError, match=said):
         hardsplat.Scene.of_images(**GOOD | change)
-
-
-def test_fit_from_python(shared, tmp_path):
-    noise = np.random.default_rng(0).integers(0, 255, (16, 24, 3)).astype(np.uint8)
-    Image.fromarray(noise).save(tmp_path / "noise.png")
-    short = dict(result_dir=tmp_path / "fit", max_steps=5, quiet=True)
-    fitted = hardsplat.fit(tmp_path / "noise.png", **short)
-    assert fitted.image.shape == (16, 24, 3) and fitted.psnr == fitted.metrics["psnr"]
 
 
 def test_several_cameras_in_a_call(device):

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, nullcontext
 
 from hardsplat.base.clock import PhaseClock, process_began
 from hardsplat.base.errors import UserError
@@ -99,9 +99,8 @@ def plan(flags):
     print(f"written: {plan_scene(config)}")
 
 
-@contextmanager
 def reading(config, parts):
-    """The photographs, which threads decode while this one imports what trains."""
+    """The photographs, as a context: threads decode them while this one imports what trains."""
     from hardsplat.results.folder import check_folder, folder_of
     from hardsplat.train import PhotographLoader
 
@@ -109,10 +108,7 @@ def reading(config, parts):
     check_folder(folder_of(config.run, config.scene))
     photographs = PhotographLoader.of(config.scene)
     parts.begin("imports")
-    try:
-        yield photographs
-    finally:
-        photographs.close()
+    return closing(photographs)
 
 
 def find_poses(photographs, config):
