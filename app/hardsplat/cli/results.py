@@ -10,13 +10,11 @@ RESULT_COMMANDS = {
     "view": Command(
         "look at a result, at splats, or at a scene, in a window or in browsers",
         """
-target RESULT|SPLATS|SCENE: result folder of a training, a file of splats, see convert, or a scene,
-    of which the points are shown
+target RESULT|SPLATS|SCENE: result folder, a file of splats, see convert, or a scene, as its points
 --serve [[HOST:]PORT]: show it in browsers, until Ctrl-C; without HOST only to this machine
 --data-dir PATH: scene whose cameras and photographs are shown (default: the one trained on)
 data_factor: show photographs this many times smaller (default: as trained, else 1)
---max-splats N: in a window, of levels of detail (hardsplat lod) and of tiles: most splats at a time
-    (default: what the device holds)
+--max-splats N: most splats in a window, of levels of detail and of tiles (default: what fits)
 format
 device
 verbose
@@ -34,8 +32,7 @@ result RESULT: result folder of a training, or a file of splats, see convert
 --data-dir PATH: scene to compare with (default: the one trained on)
 --result-dir PATH: folder for the measurements (default: eval next to RESULT)
 --pose-opt: measure also from refined poses of the held-out views
---lpips {alex,vgg,vgg-3dgs}: measure LPIPS too: AlexNet as gsplat, VGG, or VGG as 3DGS reports
-    (extra lpips)
+--lpips {alex,vgg,vgg-3dgs}: LPIPS too: AlexNet as gsplat, VGG, or as 3DGS has it (extra lpips)
 device
 verbose
 """,
@@ -61,10 +58,8 @@ verbose
         "draw stills or a video of a model",
         f"""
 model RESULT|SPLATS: result folder of a training, or a file of splats, see convert
---path NAME|FILE.json: held-out, train: the scene's views; orbit, spiral; or a file of keyframes
-    (default: orbit)
--o/--output PATH: video by its ending, .mp4 .gif .webp, or a folder for PNG (default: next to the
-    model)
+--path NAME|FILE.json: held-out, train, orbit, spiral, or a file of keyframes (default: orbit)
+-o/--output PATH: video .mp4 .gif .webp, or a folder for PNG (default: next to the model)
 --mode NAME...: one or more of {", ".join(PICTURES)} (default: image)
 --data-dir PATH: scene whose cameras are used (default: the one trained on)
 data_factor: cameras of photographs this many times smaller (default: as trained)
@@ -74,15 +69,13 @@ data_factor: cameras of photographs this many times smaller (default: as trained
     with --height alone in proportion)
 --height N: px (default: in proportion to the width, without cameras 720)
 --fov X: vertical field of view of orbit and spiral, degrees (default: the first camera's, else 50)
---up {{x,y,z,-x,-y,-z}}: world axis that points up in orbit and spiral (default: the cameras', else
-    -y)
+--up {{x,y,z,-x,-y,-z}}: world axis that points up in orbit and spiral (default: cameras', else -y)
 --background COLOUR: name or #rrggbb, or transparent for stills with alpha (default: as trained)
 --sh-degree N: highest spherical-harmonic degree used (default: all that there are)
 --format {{{",".join(FORMATS)}}}: render target (default: as trained; float32 for depth and count)
 --[no-]legend: pictures of depth and count say what their colours stand for (default: yes)
 --depth-raw: also save depth as float32 .npy, world units, whatever the --mode
---max-splats N: of levels of detail (hardsplat lod) and of tiles: most splats of a picture
-    (default: what the device holds)
+--max-splats N: most splats of a picture, of levels of detail and of tiles (default: what fits)
 rasterizer: see train (default: as trained)
 --overwrite: replace pictures and videos that exist
 device
@@ -100,12 +93,10 @@ verbose
         "write a page that shows a result in any browser",
         """
 result RESULT|SPLATS: result folder of a training, or a file of splats, see convert
-output [PAGE.html]: the file to write (default: page.html in the result folder, or next to a file
-    and named like it)
+output [PAGE.html]: the file to write (default: page.html in the result, or named like a file)
 --data-dir PATH: scene whose training cameras are in the list (default: the one trained on)
 --max-splats N: most splats, the most important ones (default: 4194304)
---sh-degree N: highest spherical-harmonic degree kept (default: the highest that keeps the page
-    below 25 MB, 1 at least)
+--sh-degree N: highest degree of colour kept (default: with a page below 25 MB, 1 at least)
 --min-opacity X: fainter splats are left out (default: 0.005)
 --up {x,y,z,-x,-y,-z}: world axis that points up (default: the cameras', else -y)
 --title TEXT: title of the page (default: the name of the scene)
@@ -120,8 +111,7 @@ verbose
         "write levels of detail of a large scene, and a page that loads what its camera sees",
         """
 result RESULT|SPLATS: result folder of a training, or a file of splats, see convert
-output [FOLDER]: folder to write (default: lod in the result folder, or next to a file and named
-    like it with _lod)
+output [FOLDER]: folder to write (default: lod in the result, or named like a file with _lod)
 --data-dir PATH: scene whose training cameras are in the list (default: the one trained on)
 --up {x,y,z,-x,-y,-z}: world axis that points up (default: the cameras', else -y)
 --title TEXT: title of the page (default: the name of the scene)
@@ -139,8 +129,7 @@ source IN: result folder of a training, a checkpoint of one, or a file of splats
     {" ".join(readable())}
 target OUT: file to write, by its ending: {" ".join(writable())}
 --sh-degree N: highest spherical-harmonic degree kept (default: all that there are)
---up {{x,y,z,-x,-y,-z}}: world axis of IN that points up; OUT is turned to have its format's up
-    there (default: -y, so nothing is turned)
+--up {{x,y,z,-x,-y,-z}}: world axis of IN that becomes the format's up (default: -y, not turned)
 --min-opacity X: leave out splats below this opacity, 0 to 1 (default: 0)
 --max-splats N: most splats: of a result folder those that contribute most to its training views, of
     a file those with the most opacity times area
@@ -165,8 +154,7 @@ source IN: result folder of a training, or a file of splats, see convert
 --delete SHAPE NUMBER...: leave out what lies in one of these shapes
 --up AXIS...: axis, x, y, z, -x, -y or -z, or direction X Y Z that is to point up
 --floor X0 Y0 Z0 X1 Y1 Z1 X2 Y2 Z2: three points of the plane that becomes the floor, y = 0
---distance X0 Y0 Z0 X1 Y1 Z1 LENGTH: scale so that two points are so far apart, in metres for
-    example
+--distance X0 Y0 Z0 X1 Y1 Z1 LENGTH: scale so that two points are so far apart, such as in metres
 --scale X: make it this many times as large, about the origin
 --move X Y Z: by so much, after all else
 --overwrite: replace the output where it exists
@@ -194,15 +182,13 @@ verbose
         "make a triangle mesh of a result, for Blender, game engines and printers (extra mesh)",
         """
 result RESULT|SPLATS: result folder of a training, or a file of splats, see convert
-output [MESH]: file to write, by its ending: .glb .obj .ply .stl (default: mesh.glb in the result
-    folder, or next to a file and named like it)
+output [MESH]: file .glb .obj .ply .stl to write (default: mesh.glb, or named like a file)
 --data-dir PATH: scene whose training cameras see the splats (default: the one trained on)
 --depth {median,surface}: depth of a pixel; surface: the front of splats, for objects
     (default: median)
 --voxel SIZE: side of a voxel, world units, or auto: what a pixel covers at the median depth
     (default: auto)
---max-depth X: leave out surfaces farther from each camera, world units (default: twice the median
-    depth)
+--max-depth X: leave out what is farther from cameras, world units (default: twice the median)
 --triangles N: most triangles (default: 200000)
 --pieces N: keep so many pieces, the largest (default: those with a hundredth of the largest's area)
 --texture-size N: side of the texture, texels; 0: colours at vertices, as .ply has them (default:

@@ -67,10 +67,6 @@ class CameraResponse:
         return np.asarray(image, np.float32)
 
 
-def _softplus(x: np.ndarray) -> np.ndarray:
-    return np.logaddexp(0, x)
-
-
 def _power(x: np.ndarray, p: np.ndarray) -> np.ndarray:
     base = np.maximum(x, FAINT)
     return base**p * (x / base)
@@ -79,8 +75,8 @@ def _power(x: np.ndarray, p: np.ndarray) -> np.ndarray:
 def _responded(x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """The curve of shaders/photographs/exposure/response.glsl. numbers: (4, 3) toe, shoulder,
     gamma, middle, as trained."""
-    toe, shoulder = (0.3 + _softplus(r + np.log(np.expm1(0.7))) for r in numbers[:2])
-    gamma = 0.1 + _softplus(numbers[2] + np.log(np.expm1(0.9)))
+    toe, shoulder = (0.3 + np.logaddexp(0, r + np.log(np.expm1(0.7))) for r in numbers[:2])
+    gamma = 0.1 + np.logaddexp(0, numbers[2] + np.log(np.expm1(0.9)))
     middle = 0.05 + 0.9 / (1 + np.exp(-numbers[3]))
     a = shoulder * middle / (toe + (shoulder - toe) * middle)
     low = a * _power(x / middle, toe)
