@@ -27,7 +27,6 @@ from typing import Any
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.version import __version__
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.settings.option import checked, kind, nearest
 from hardsplat.settings.presets import load_config, parsed
 from hardsplat.settings.train import FIELDS, NAMES, TrainConfig, looked_at
@@ -103,6 +102,8 @@ def _thinned(where: str, own: Mapping[str, Any], every: Any) -> dict[str, Any]:
         return {}
     if type(every) is not int or every < 1 or "exclude" in own:
         raise UserError(f"{where}: every is a whole number, and does not go with exclude")
+    from hardsplat.io.scenes.scene import load_scene  # takes numpy, which --help does without
+
     scene = load_scene(own["data_dir"], **TrainConfig.of(**own).scene.reading)
     names = [scene.views[i].name for i in scene.train]
     return {"exclude": tuple(name for i, name in enumerate(names) if i % every)}
