@@ -30,15 +30,21 @@ def test_a_file_is_opened_where_there_is_a_screen(opened, monkeypatch, capsys):
     assert len(opened) == 1 and capsys.readouterr().err == 2 * "note: --open: no screen here\n"
 
 
-def test_a_folder_is_served_while_it_is_open(tmp_path, monkeypatch, opened):
+def test_a_folder_is_served_while_it_is_open(tmp_path, monkeypatch, opened, capfd):
     (tmp_path / "index.html").write_text("levels")
     seen: list[bytes] = []
+
+    def leave(handler):
+        raise ConnectionResetError("a page that is left while it loads")
 
     def until_ctrl_c(server, *given):
         thread = threading.Thread(target=serve_forever, args=(server,))
         thread.start()
         with urlopen(opened[0]) as answer:
             seen.append(answer.read())
+        monkeypatch.setattr(opening._Handler, "send_head", leave)
+        with pytest.raises(OSError):
+            urlopen(opened[0])
         server.shutdown()
         thread.join()
         raise KeyboardInterrupt
@@ -47,3 +53,4 @@ def test_a_folder_is_served_while_it_is_open(tmp_path, monkeypatch, opened):
     monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", until_ctrl_c)
     opening.open_folder(tmp_path)
     assert seen == [b"levels"] and opened[0].startswith("http://127.0.0.1:")
+    assert capfd.readouterr().err == "", "a line of each request"

@@ -47,7 +47,7 @@ class Viewer:
 
         from hardsplat.serve.server import wxyz_of
 
-        wxyz, position = wxyz_of(camera.w2c[:3, :3].T).tolist(), camera.position.tolist()
+        wxyz, position = wxyz_of(camera).tolist(), camera.position.tolist()
         ahead = (camera.position + camera.w2c[2, :3]).tolist()
         lens = camera.fov, 0.01, 1000.0, camera.height, camera.width
         up = (-camera.w2c[1, :3]).tolist()

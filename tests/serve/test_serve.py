@@ -3,16 +3,15 @@
 import hashlib
 import hmac
 import http.client
-import math
 import os
 import re
 import socket
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,12 +20,13 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.edit.editor import Editor
-from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Camera, Renderer
 from hardsplat.train import run_training as train
 from hardsplat.train.watchers.watch import Watcher
+from hardsplat.view.splats.controls import Controls
+from hardsplat.view.splats.inputs import Viewpoint
 from hardsplat.view.splats.screen import Appearance
 from tests.helpers import needs
 from tests.helpers.drawing import splats_of
@@ -34,26 +34,19 @@ from tests.helpers.goldens import random_scene
 from tests.helpers.training import settings
 from tests.oracle import psnr
 
-msgspec = needs.module("msgspec")
+needs.module("viser")
 
 from hardsplat.serve import door  # noqa: E402
 from hardsplat.serve import server as served  # noqa: E402
-from hardsplat.serve.door import (  # noqa: E402
-    Address,
-    Door,
-    RefusedMessage,
-    address_of,
-    check_message,
-    free_port,
-    open_server,
-)
+from hardsplat.serve.door import Address, Door, address_of, free_port, open_server  # noqa: E402
 from hardsplat.serve.editing import MARK, EditPanel  # noqa: E402
-from hardsplat.serve.server import Frames, rotation, uuid_of, wxyz_of  # noqa: E402
+from hardsplat.serve.server import Client, Frames  # noqa: E402
 from hardsplat.serve.watch import Server  # noqa: E402
+from tests.helpers.mutations import mutated  # noqa: E402
 from tests.helpers.viser_client import Viewer  # noqa: E402
 
-Meta = msgspec.Meta
 PATIENCE = 60.0  # s
+SMALL = Camera(np.eye(4), [[40, 0, 24], [0, 40, 16], [0, 0, 1]], 48, 32)
 
 
 def test_addresses():
@@ -105,64 +98,49 @@ def test_pages_of_others_stay_out(headers, comes_in):
     assert (own.refusal("/", known) is None) == comes_in
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0"])
-def test_no_address_is_without_a_token(host, monkeypatch):
-    """Other users and pages of the machine reach 127.0.0.1 too."""
-    compared, same = [], hmac.compare_digest
-    monkeypatch.setattr(hmac, "compare_digest", lambda *both: compared.append(both) or same(*both))
-    own, other = (Door(address_of(f"{host}:{port}"), port) for port in (8080, 8081))
-    at = {"Host": f"{host}:8080"}
-    assert f":8080/?token={own.token}" in own.url and own.token != other.token
-    wrong = ("", "wrong", other.token, "%FF", "\udcff", f"{own.token}\ud800")
-    for bad in ("/", *(f"/?token={token}" for token in wrong)):
-        assert own.refusal(bad, Headers(at))[0] == 403, bad
-    for bad in ("\udcff", f'"{own.token}\udcff"'):
-        assert own.refusal("/", Headers(at, Cookie=f"{own.cookie}={bad}"))[0] == 403, bad
-    assert own.refusal(f"/?token={own.token}", Headers(at))[0] == 303 and len(compared) >= 6
-    both = "; ".join(f"{each.cookie}={each.token}" for each in (own, other))
-    assert own.refusal("/", Headers(at, Cookie=both)) is None
-
-
-def test_only_public_names_of_viser_are_imported():
+def test_only_public_names_of_viser_are_used():
     """Others go with its next version."""
-    private = re.compile(r"from viser import .*\b_\w|(from|import) viser\.(\w+\.)*_\w")
+    private = re.compile(r"viser import .*\b_\w|viser\.(\w+\.)*_[a-z]|\._impl\b")
     files = Path(door.__file__).parent.glob("*.py")
     assert not [path.name for path in files if private.search(path.read_text())]
 
 
-def test_a_token_is_asked_of_everybody_from_outside():
-    guarded = Door(Address("0.0.0.0", 8080), 8080)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "gpu.lan"])
+def test_a_token_is_asked_of_everybody(host, monkeypatch):
+    """Other users and pages of the machine reach 127.0.0.1 too."""
+    compared, same = [], hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda *both: compared.append(both) or same(*both))
+    own, other = (Door(address_of(f"{host}:{port}"), port) for port in (8080, 8081))
+    assert own.url.endswith(f":8080/?token={own.token}")
+    assert own.token != other.token and len(own.token) > 20
 
     def asked(path="/", **more):
-        return guarded.refusal(path, Headers({"Host": "gpu.lan:8080"}, **more))
+        return own.refusal(path, Headers({"Host": f"{host}:8080"}, **more))
 
-    assert guarded.token in guarded.url and len(guarded.token) > 20
-    assert asked()[0] == 403 == asked("/?token=wrong")[0]
-    status, answer, _ = asked(f"/?token={guarded.token}")
+    wrong = ("", "wrong", other.token, "%FF", "\udcff", f"{own.token}\ud800")
+    for bad in ("/", *(f"/?token={token}" for token in wrong)):
+        assert asked(bad)[0] == 403, bad
+    status, answer, _ = asked(f"/?token={own.token}")
     assert status == 303 and answer["Location"] == "/" and "HttpOnly" in answer["Set-Cookie"]
     cookie = answer["Set-Cookie"].split(";")[0]
-    assert asked(Cookie=f"other=1; {cookie}") is None
+    assert asked(Cookie=f"{other.cookie}={other.token}; {cookie}") is None
     assert asked(Cookie=cookie, Origin="http://evil.example")[0] == 403
-    for bad in (f"{guarded.cookie}=x", "=;;=", f"{cookie}x", "\x00"):
+    named = [f"{own.cookie}={bad}" for bad in ("x", "\udcff", f'"{own.token}\udcff"')]
+    for bad in (*named, "=;;=", f"{cookie}x", "\x00"):
         assert asked(Cookie=bad)[0] == 403, bad
+    assert len(compared) >= 6
 
 
-@pytest.fixture
-def viser():
-    return needs.module("viser")
-
-
-def test_the_token_guards_page_and_websocket(viser, caplog):
+def test_the_token_guards_page_and_websocket(caplog):
     from websockets.exceptions import InvalidStatus
 
     server, guarded = open_server(Address("127.0.0.2", 0), "test")
     try:
         url = urlsplit(guarded.url)
-        page, camera = f"http://{url.netloc}/", Camera(np.eye(4), np.diag([16, 16, 1]), 16, 16)
-        server_of = lambda: http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)
+        page, asked = f"http://{url.netloc}/", http.client.HTTPConnection
 
         def get(path, **headers):
-            with closing(server_of()) as connection:
+            with closing(asked(url.hostname, url.port, timeout=PATIENCE)) as connection:
                 connection.request("GET", path, headers=headers)
                 answer = connection.getresponse()
                 return answer.status, answer.getheader("Set-Cookie"), answer.read()
@@ -183,8 +161,8 @@ def test_the_token_guards_page_and_websocket(viser, caplog):
         status, _, text = get("/", **given)
         assert status == 200 and b"<html" in text
         with pytest.raises(InvalidStatus):
-            Viewer(page, camera)
-        Viewer(page, camera, headers=given).close()
+            Viewer(page, SMALL)
+        Viewer(page, SMALL, headers=given).close()
     finally:
         server.stop()
 
@@ -198,13 +176,22 @@ def test_without_viser_it_says_what_to_install(tmp_path, monkeypatch, capsys, sc
     assert not (tmp_path / "run").exists()
 
 
-def test_quaternions_of_rotations_and_back():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        q = rng.normal(size=4) * [1, *rng.uniform(0.01, 3, 3)]
-        assert np.allclose(rotation(wxyz_of(rotation(q))), rotation(q), atol=1e-12)
-    for axis in np.eye(4):
-        assert np.allclose(np.abs(wxyz_of(rotation(axis))), axis)
+JUNK = {  # what a page may say of its camera
+    "wxyz": ([0, 0, 0, 0], [5e-324, 0, 0, 0], [np.nan] * 4, [1, 0, 0], "1000", [["a"]]),
+    "position": ([0, 0], [0, 0, np.inf], "here"),
+    "fov": (0, 4.0, np.nan, "wide", None),
+    "image_width": (0, -5, "x", np.inf, None),
+}
+
+
+@pytest.mark.parametrize("name, junk", [(name, bad) for name, all in JUNK.items() for bad in all])
+def test_cameras_that_are_none_are_not_drawn(name, junk):
+    seen = dict(wxyz=np.array([2.0, 0, 0, 0]), position=np.zeros(3), fov=0.8)
+    client = object.__new__(Client)
+    client.handle = SimpleNamespace(camera=SimpleNamespace(**seen, image_width=64, image_height=48))
+    assert client.camera().width == 64 and np.allclose(client.camera().w2c, np.eye(4))
+    setattr(client.handle.camera, name, np.array(junk) if isinstance(junk, list) else junk)
+    assert client.camera() is None
 
 
 def wait_for(what, turn) -> None:
@@ -223,22 +210,40 @@ def quick(monkeypatch):
         monkeypatch.setattr(served, name, value)
 
 
-def test_browsers_see_what_the_renderer_draws(viser, device, quick):
-    """Two browsers of different size have cameras of their own; a camera is clicked."""
-    scene = random_scene(5, 60, 64, 48, 1)
-    gaussians, K = splats_of(scene)[0], scene["K"].copy()
-    K[:2, 2], K[0, 0] = (32, 24), K[1, 1]  # browsers look straight ahead, in square pixels
-    shifted = scene["w2c"] @ (np.eye(4) + 0.2 * np.eye(4, k=3))
-    cameras = [Camera(scene["w2c"], K, 64, 48), Camera(shifted, K, 64, 48).resized(96, 72)]
-    with Renderer(device, format="float32") as renderer:
-        wanted = [np.clip(renderer.forward(gaussians, c)[0], 0, 1) for c in cameras]
-    parameters = Parameters(device, 60, 1)
+@contextmanager
+def page_of(device, gaussians, cameras):
+    """(frames, turn()): a page of splats, with the last camera held out."""
+    parameters = Parameters(device, len(gaussians), 1)
     parameters.upload(gaussians)
     look = Appearance(HardwareOptions(format="float32"), near_plane=0.01, sh_degree=1)
-    views = cameras[0], [(cameras[0], False), (cameras[1], True)]
-    setting = scene_bounds(gaussians)
-    frames = Frames(device, Address(port=0), "test", look, setting, *views, busy=False)
+    points = [Viewpoint("", camera, None, camera is cameras[-1]) for camera in cameras]
+    starts = Controls(cameras[0], [0, -1, 0], gaussians.means.mean(axis=0)), points
+    frames = Frames(device, Address(port=0), "test", look, starts, busy=False)
     try:
+        yield frames, lambda: frames.turn(parameters, 1, 0, wait=True)
+    finally:
+        frames.close()
+        frames.close()
+        parameters.destroy()
+
+
+@pytest.fixture
+def drawn():
+    """60 splats, and a camera as browsers have them: straight ahead, in square pixels."""
+    scene = random_scene(5, 60, 64, 48, 1)
+    K = scene["K"].copy()
+    K[:2, 2], K[0, 0] = (32, 24), K[1, 1]
+    return splats_of(scene)[0], Camera(scene["w2c"], K, 64, 48)
+
+
+def test_browsers_see_what_the_renderer_draws(device, quick, drawn, recwarn):
+    """Two browsers of different size have cameras of their own; a camera is clicked."""
+    gaussians, camera = drawn
+    shifted = Camera(camera.w2c @ (np.eye(4) + 0.2 * np.eye(4, k=3)), camera.K, 64, 48)
+    cameras = [camera, shifted.resized(96, 72)]
+    with Renderer(device, format="float32") as renderer:
+        wanted = [np.clip(renderer.forward(gaussians, c)[0], 0, 1) for c in cameras]
+    with page_of(device, gaussians, cameras) as (frames, turn):
         viewers = [Viewer(frames.door.url, camera) for camera in cameras]
         told = lambda *words: all(v.notified == list(words) for v in viewers)
         wait_for(lambda: told("drawing ..."), lambda: time.sleep(0.01))
@@ -247,9 +252,6 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
             fresh = all(len(v.images) > n for v, n in zip(viewers, since))
             sent = [c.sent is not None and not c.sending and not c.moving for c in frames.clients]
             return fresh and sent == [True, True]
-
-        def turn():
-            frames.turn(parameters, 1, 0, wait=True)
 
         wait_for(settled, turn)
         wait_for(lambda: told("drawing ...", ""), turn)
@@ -273,58 +275,36 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
 
         viewers[0].vanish()
         wait_for(lambda: len(frames.clients) == 1, turn)
+        first.send(np.zeros((2, 2, 3), np.uint8), 60)  # a picture that was under way
         viewers[1].look(cameras[0])
         wait_for(lambda: viewers[1].images[-1].shape == wanted[0].shape, turn)
-    finally:
-        frames.close()
-        frames.close()
-        parameters.destroy()
+    assert not recwarn.list
 
 
-def test_the_page_edits(viser, device, quick, tmp_path):
-    """A click marks, another brushes, a drag selects; buttons delete, undo and save."""
-    scene = random_scene(5, 60, 64, 48, 1)
-    gaussians, K = splats_of(scene)[0], scene["K"].copy()
-    K[:2, 2], K[0, 0] = (32, 24), K[1, 1]
-    camera = Camera(scene["w2c"], K, 64, 48)
-    parameters = Parameters(device, 60, 1)
-    parameters.upload(gaussians)
-    look = Appearance(HardwareOptions(format="float32"), near_plane=0.01, sh_degree=1)
-    frames = Frames(
-        device, Address(port=0), "", look, scene_bounds(gaussians), camera, [(camera, False)],
-        busy=False,
-    )  # fmt: skip
+def test_the_page_edits(device, quick, tmp_path, drawn):
+    """A click marks, a drag selects; buttons delete, undo and save."""
+    gaussians, camera = drawn
     editor = Editor(gaussians, tmp_path)
-    try:
+    with page_of(device, gaussians, [camera]) as (frames, turn):
         panel, viewer = EditPanel(frames, editor), Viewer(frames.door.url, camera)
         assert panel.buttons["Delete"].color == "red" and panel.buttons["Keep"].color is None
 
-        def turn():
-            frames.turn(parameters, 1, 0, wait=True)
-
         def value(element, to):
-            updates = {"value": to}
-            viewer.send(dict(type="GuiUpdateMessage", uuid=uuid_of(element), updates=updates))
+            uuid, updates = element._impl.uuid, {"value": to}
+            viewer.send(dict(type="GuiUpdateMessage", uuid=uuid, updates=updates))
 
         def point(*places, modifier=None):
-            click = dict(ray_origin=(0, 0, 0), ray_direction=(0, 0, 1)) if len(places) == 1 else {}
-            rays = dict(ray_origin=None, ray_direction=None) | click
-            kind = "click" if click else "rect-select"
-            viewer.send(
-                dict(
-                    type="ScenePointerMessage",
-                    event_type=kind,
-                    screen_pos=places,
-                    modifier=modifier,
-                    **rays,
-                )
-            )
+            click = len(places) == 1
+            ray = dict(ray_origin=(0, 0, 0), ray_direction=(0, 0, 1))
+            ray = ray if click else dict.fromkeys(ray)
+            kind = dict(type="ScenePointerMessage", event_type="click" if click else "rect-select")
+            viewer.send(dict(**kind, screen_pos=places, modifier=modifier, **ray))
 
         wait_for(lambda: viewer.images and frames.clients[0].camera() is not None, turn)
         value(panel._click, MARK)
         point((0.5, 0.5))
         wait_for(lambda: len(editor.marks) == 1, turn)
-        ray = editor.marks[0] @ scene["w2c"][:3, :3].T + scene["w2c"][:3, 3]
+        ray = editor.marks[0] @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
         assert abs(ray[0] / ray[2]) < 1e-3 and abs(ray[1] / ray[2]) < 1e-3  # the middle
         point((0.2, 0.2), (0.8, 0.7), modifier="shift")
         wait_for(lambda: editor.selecting, turn)
@@ -343,13 +323,6 @@ def test_the_page_edits(viser, device, quick, tmp_path):
         moved = editor.moved.camera(camera)
         assert np.allclose(seen(), moved.w2c)
         assert np.allclose(frames._frusta[0][0].position, moved.position)
-        before = frames.door.refused
-        point((0.5, 0.5), (9.0, 0.5))
-        value(panel._radius, 1e9)
-        wait_for(lambda: frames.door.refused == before + 2, turn)
-    finally:
-        frames.close()
-        parameters.destroy()
 
 
 class Then(Watcher):
@@ -365,15 +338,14 @@ class Then(Watcher):
 
 
 def test_browsers_follow_pause_save_and_stop_a_training(
-    viser, on_device, scene, tmp_path, monkeypatch, quick
+    on_device, scene, tmp_path, monkeypatch, quick
 ):
     monkeypatch.setattr("hardsplat.train.run.trainer.BATCH_SECONDS", 1e9)
     server, viewers, seen = Server(0), [], {}
-    camera = Camera(np.eye(4), [[40, 0, 24], [0, 40, 16], [0, 0, 1]], 48, 32)
 
     def connect(run):
         sizes = ((48, 32), (64, 48))
-        viewers.extend(Viewer(server.url, camera.resized(*size)) for size in sizes)
+        viewers.extend(Viewer(server.url, SMALL.resized(*size)) for size in sizes)
 
     def vanish(run):
         viewers[0].vanish()
@@ -413,73 +385,18 @@ def test_browsers_follow_pause_save_and_stop_a_training(
     assert server.url is None
 
 
-def test_a_paused_training_goes_on_when_everybody_has_left(
-    viser, on_device, scene, tmp_path, monkeypatch
-):
+def test_a_paused_training_goes_on_when_everybody_has_left(on_device, scene, tmp_path, monkeypatch):
     monkeypatch.setattr("hardsplat.serve.watch.DESERTED", 0.1)
     server = Server(0)
     then = Then((lambda: server.url, lambda run: server._toggle()))
     assert train(settings(scene, tmp_path / "run", max_steps=10), [server, then])["steps"] == 10
 
 
-POSE = dict(wxyz=[1, 0, 0, 0], position=[0, 0, 0.5], look_at=[0, 0, 1], up_direction=[0, -1, 0])
-CAMERA = dict(type="ViewerCameraMessage", **POSE, fov=0.8, near=0.01, far=1e3)
-CAMERA |= dict(image_height=32, image_width=48)
-CLICK = dict(type="SceneNodeClickMessage", name="/cameras/00000", instance_index=None)
-CLICK |= dict(ray_origin=[0, 0, 0], ray_direction=[0, 0, 1], screen_pos=[0.5, 0.5])
-CLICK |= dict(modifier=None, owner="")
-PICTURE = dict(type="GuiUpdateMessage", uuid="p", updates={"value": "depth"})
-DEGREE = dict(type="GuiUpdateMessage", uuid="d", updates={"value": 2})
-ELEMENTS = {"p": Literal["image", "depth"], "d": Annotated[int, Meta(ge=0, le=3)]}
-POINTED = dict(type="ScenePointerMessage", event_type="click", screen_pos=[[0.5, 0.5]])
-POINTED |= dict(ray_origin=[0, 0, 0], ray_direction=[0, 0, 1], modifier=None)
-WRONG = [  # a message, what differs in it, and what the answer names
-    (CAMERA, dict(position=[0, 0]), "of length 3, got 2 - at `$.position`"),
-    (CAMERA, dict(position=[0, 0, math.nan]), "at `$.position[2]`"),
-    (CAMERA, dict(position=[0, 0, 1e12]), "<= 1000000000.0 - at `$.position[2]`"),
-    (CAMERA, dict(position=[0, 0, True]), "got `bool` - at `$.position[2]`"),
-    (CAMERA, dict(wxyz=[5e-324, 0, 0, 0]), "wxyz: expected numbers of length 1"),
-    (CAMERA, dict(wxyz=[0, 0, 0, 0]), "wxyz: expected numbers of length 1"),
-    (CAMERA, dict(wxyz=[11, 0, 0, 0]), "at `$.wxyz[0]`"),
-    (CAMERA, dict(wxyz="1000"), "at `$.wxyz`"),
-    (CAMERA, dict(look_at=CAMERA["position"]), "look_at: expected another place than position"),
-    (CAMERA, dict(fov=4.0), "at `$.fov`"),
-    (CAMERA, dict(fov=0), ">= 0.001 - at `$.fov`"),
-    (CAMERA, dict(image_width=2.5), "Expected `int`, got `float` - at `$.image_width`"),
-    (CAMERA, dict(image_width=2**63), "at `$.image_width`"),
-    (CAMERA, dict(color=1), "unknown field `color`"),
-    (CAMERA, dict(type="ShareUrlRequest"), "Invalid value 'ShareUrlRequest'"),
-    (CAMERA, dict(type=["x"]), "at `$.type`"),
-    (PICTURE, dict(updates={"value": "volume"}), "Invalid enum value 'volume'"),
-    (PICTURE, dict(updates={"value": ["depth"]}), "Expected `str`, got `array`"),
-    (PICTURE, dict(updates={"value": "x" * 60_000}), "Invalid enum value 'xxx"),
-    (PICTURE, dict(updates={"removed": True}), "no element of this page has such a value"),
-    (PICTURE, dict(uuid="q"), "no element of this page has such a value"),
-    (PICTURE, dict(updates=[]), "at `$.updates`"),
-    (DEGREE, dict(updates={"value": -5}), "Expected `int` >= 0"),
-    (DEGREE, dict(updates={"value": True}), "Expected `int`, got `bool`"),
-    (CLICK, dict(name=None), "at `$.name`"),
-    (CLICK, dict(ray_origin=[0]), "at `$.ray_origin`"),
-    (POINTED, dict(screen_pos=[[0, 0], [1, 1]]), "expected a ray and one place, or two places"),
-    (POINTED, dict(ray_origin=None), "expected a ray and one place, or two places"),
-    (POINTED, dict(screen_pos=[[9, 0]]), "at `$.screen_pos[0][0]`"),
-]
-
-
-def test_messages_of_the_page_fit_the_schema():
-    for good in (CAMERA, CLICK, CLICK | dict(ray_origin=None), POINTED, PICTURE, DEGREE):
-        check_message(msgspec.msgpack.encode(good), ELEMENTS)
-    for message, wrong, answer in WRONG:
-        with pytest.raises(RefusedMessage) as refused:
-            check_message(msgspec.msgpack.encode(message | wrong), ELEMENTS)
-        assert answer in str(refused.value) and len(str(refused.value)) < 200, refused.value
-    for raw in ("text", b"", b"\xc1", b"\x81\xa4type", b"\x91" * 50_000, b"\x90" * 70_000):
-        with pytest.raises(RefusedMessage):
-            check_message(raw, ELEMENTS)
+ELEMENTS = {"GuiDropdownMessage": "depth", "GuiSliderMessage": 1, "GuiCheckboxMessage": True}
 
 
 class Fuzzer(Watcher):
-    """Sends 2 000 mutated messages while a run trains, which goes on from its half afterwards."""
+    """Sends mutated messages while a run trains, which goes on from its half afterwards."""
 
     def __init__(self, server: Server, seed: int):
         self.server, self.rng = server, np.random.default_rng(seed)
@@ -499,44 +416,32 @@ class Fuzzer(Watcher):
     def _send(self):
         from websockets.exceptions import ConnectionClosed
 
-        from tests.helpers.mutations import mutated
-
         try:
-            camera, closed = Camera(np.eye(4), [[40, 0, 24], [0, 40, 16], [0, 0, 1]], 48, 32), 0
-            while not self.server.url:
-                time.sleep(0.01)
-            viewer = Viewer(self.server.url, camera)
-            while len(viewer.elements.keys() & ELEMENT_TYPES) < 3 or not viewer.images:
-                assert time.monotonic() < self.end, viewer.elements
-                time.sleep(0.01)
-            updates = [
+            self._wait(lambda: self.server.url)
+            viewer = Viewer(self.server.url, SMALL)
+            self._wait(lambda: viewer.images and ELEMENTS.keys() <= viewer.elements.keys())
+            valid = [
                 dict(type="GuiUpdateMessage", uuid=viewer.elements[kind], updates={"value": value})
-                for kind, value in ELEMENT_TYPES.items()
+                for kind, value in ELEMENTS.items()
             ]
-            valid = [viewer.camera_message(camera), CLICK, *updates]
-            for number in range(2_000):
+            valid.append(viewer.camera_message(SMALL))
+            for number in range(60):
                 try:
-                    viewer.send(mutated(self.rng, valid))
-                    if number % 500 == 499:  # too much, and no text: the connection is closed
-                        viewer.send(b"\x00" * (2 << 20))
+                    large = b"\x00" * (2 << 20)  # for which the connection is closed
+                    viewer.send(large if number == 40 else mutated(self.rng, valid))
                 except ConnectionClosed:
-                    closed += 1
-                    viewer = Viewer(self.server.url, camera)
-            answered = bool(self.server.refused or closed)
-            viewer = Viewer(self.server.url, camera)  # it still shows pictures
-            while not viewer.images:
-                assert time.monotonic() < self.end, "no picture after the last message"
-                time.sleep(0.01)
-            assert answered
+                    viewer = Viewer(self.server.url, SMALL)
+            viewer = Viewer(self.server.url, SMALL)  # it still shows pictures
+            self._wait(lambda: viewer.images)
         except BaseException as error:
             self.failed = error
 
+    def _wait(self, what) -> None:
+        wait_for(what, lambda: time.sleep(0.01))
 
-ELEMENT_TYPES = {"GuiDropdownMessage": "depth", "GuiSliderMessage": 1, "GuiCheckboxMessage": True}
 
-
-def test_mutated_messages_do_not_change_a_training(viser, on_device, scene, tmp_path, quick, capfd):
-    """2 000 of them, while it trains; its result has the same bytes as without."""
+def test_mutated_messages_do_not_change_a_training(on_device, scene, tmp_path, quick):
+    """Many of them, while it trains; its result has the same bytes as without."""
     seed = int(os.environ.get("HARDSPLAT_SEED", "0")) or int(time.time())
     print(f"seed {seed}")
 
@@ -554,8 +459,4 @@ def test_mutated_messages_do_not_change_a_training(viser, on_device, scene, tmp_
     fuzzer.thread.join(PATIENCE)
     assert not fuzzer.failed, fuzzer.failed
     assert not fuzzer.thread.is_alive()
-    assert server.refused > 1_000
-    out, err = capfd.readouterr()
-    assert "note: a message of a browser was refused: " in out + err
-    assert "Traceback" not in out + err
     assert fuzzed == trained("alone", [])

@@ -7,7 +7,18 @@ import sys
 import webbrowser
 from contextlib import suppress
 from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        """Prints nothing of requests."""
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *request: object) -> None:
+        """Prints nothing of pages that are left while they load."""
 
 
 def open_file(path: Path) -> None:
@@ -19,16 +30,10 @@ def open_file(path: Path) -> None:
 def open_folder(folder: Path) -> None:
     """Serves a folder to this machine alone and opens it in the browser, until Ctrl-C: browsers
     load no levels of detail from a disk."""
-    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
-    class Silent(SimpleHTTPRequestHandler):
-        def log_message(self, *words: object) -> None:
-            pass
-
     if not _screen():
         return
-    handler = partial(Silent, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    handler = partial(_Handler, directory=str(folder))
+    with _Server(("127.0.0.1", 0), handler) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}"
         _open(url)
         print(f"open at {url} until Ctrl-C", flush=True)

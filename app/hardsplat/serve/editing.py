@@ -5,21 +5,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
-from msgspec import Meta
 
 from hardsplat.base.errors import UserError
 from hardsplat.edit.editor import MARKS, Editor
 from hardsplat.gpu.probe import open_device
-from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.door import address_of
 from hardsplat.serve.server import Frames
-from hardsplat.view.found import around, find
-from hardsplat.view.preview import cameras_of, look_of
+from hardsplat.view.found import find, starts_of
+from hardsplat.view.preview import look_of
 
 LOOK, MARK, BRUSH = "looks around", "marks a point", "brushes"
 WIDEST = 400  # px of the brush's radius
@@ -40,10 +39,9 @@ class EditPanel:
         with gui.add_folder("Edit", expand_by_default=False):
             self._text = gui.add_markdown(HELP)
             with gui.add_folder("Select"):
-                click = gui.add_dropdown("a click", (LOOK, MARK, BRUSH), initial_value=LOOK)
-                self._click = frames.allow(click, Literal[LOOK, MARK, BRUSH])
-                radius = gui.add_slider("brush, px", 2, WIDEST, 1, 20)
-                self._radius = frames.allow(radius, Annotated[float, Meta(ge=2, le=WIDEST)])
+                clicks = (LOOK, MARK, BRUSH)
+                self._click = gui.add_dropdown("a click", clicks, initial_value=LOOK)
+                self._radius = gui.add_slider("brush, px", 2, WIDEST, 1, 20)
                 self._button("Select box", "with A and B in opposite corners", Editor.box)
                 self._button("Select sphere", "around A, through B", Editor.sphere)
             with gui.add_folder("Splats"):
@@ -53,8 +51,7 @@ class EditPanel:
             with gui.add_folder("Floor and scale"):
                 self._button("Floor", "through A, B and C", Editor.floor)
                 length = gui.add_number("A to B", 1.0, min=0.0, max=LONGEST, step=0.001)
-                self._length = frames.allow(length, Annotated[float, Meta(ge=0, le=LONGEST)])
-                scale = lambda editor: editor.measure(float(self._length.value))  # noqa: E731
+                scale = lambda editor: editor.measure(float(length.value))  # noqa: E731
                 self._button("Scale", "so that A and B are apart as said above", scale)
             with gui.add_folder("Path and files"):
                 key = self._button("Keyframe", "of a camera path, from here")
@@ -67,8 +64,7 @@ class EditPanel:
     def _button(
         self, label: str, hint: str, does: Callable[[Editor], str] | None = None, **look: Any
     ) -> Any:
-        button = self._frames.server.gui.add_button(label, hint=hint, **look)
-        self.buttons[label] = self._frames.allow(button, bool)
+        button = self.buttons[label] = self._frames.server.gui.add_button(label, hint=hint, **look)
         if does:
             button.on_click(self._answering(lambda event: does(self._editor)))
         return button
@@ -137,24 +133,18 @@ def serve(
     the address cannot be had."""
     place = address_of(address)
     shown = find(target, data_dir, **asked)
-    scene, degree = shown.scene, shown.gaussians.sh_degree
-    gpu = open_device(shown.config.run.device)
-    cameras = cameras_of(scene) if scene else []
-    start = scene.views[0].camera if scene else around(shown.gaussians).lens
-    setting = scene_bounds(
-        shown.gaussians, [camera for camera, held_out in cameras if not held_out]
-    )
-    parameters = Parameters(gpu, len(shown.gaussians), degree)
-    frames = None
-    try:
+    degree, editor, version = shown.gaussians.sh_degree, shown.editor, 0
+    look = look_of(shown.config.scene, shown.config.raster, degree)
+    starts = starts_of(shown.scene, shown.gaussians)
+    with suppress(KeyboardInterrupt), ExitStack() as stack:  # this is how it ends
+        gpu = open_device(shown.config.run.device)
+        stack.callback(gpu.close)
+        parameters = Parameters(gpu, len(shown.gaussians), degree)
+        stack.callback(parameters.destroy)
         parameters.upload(shown.gaussians)
-        title, look = (
-            f"{shown.title} - hardsplat",
-            look_of(shown.config.scene, shown.config.raster, degree),
-        )
-        frames = Frames(gpu, place, title, look, setting, start, cameras, busy=False)
+        frames = Frames(gpu, place, f"{shown.title} - hardsplat", look, starts, busy=False)
+        stack.callback(frames.close)
         text = frames.server.gui.add_markdown(f"{len(shown.gaussians):,} splats")
-        editor, version = shown.editor, 0
         EditPanel(frames, editor)
         print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)
         while not frames.closed:
@@ -164,10 +154,3 @@ def serve(
                 parameters.upload(editor.shown)
                 text.content = f"{editor.count:,} splats"
             frames.turn(parameters, degree, version, wait=True)
-    except KeyboardInterrupt:
-        pass  # this is how it ends
-    finally:
-        if frames is not None:
-            frames.close()
-        parameters.destroy()
-        gpu.close()

@@ -9,11 +9,11 @@ from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.model.framing import scene_bounds
 from hardsplat.serve.door import address_of
 from hardsplat.serve.server import REFRESH, Frames
 from hardsplat.train import Running, Watcher
-from hardsplat.view.preview import cameras_of, degree_of, dots_of, look_of
+from hardsplat.view.found import starts_of
+from hardsplat.view.preview import degree_of, look_of
 
 BATCH_SECONDS = 0.5  # how long a batch may take while a page is open
 SAID_EVERY = 0.5  # s between lines of text
@@ -47,39 +47,21 @@ class Server(Watcher):
         """What to type into a browser, while a run is shown."""
         return frames.door.url if (frames := self._open) else None
 
-    @property
-    def frames(self) -> int:
-        """Pictures drawn so far, for all browsers."""
-        return self._frames.frames if self._frames else 0
-
-    @property
-    def refused(self) -> int:
-        """Messages of browsers that broke the schema."""
-        return self._frames.door.refused if self._frames else 0
-
     def open(self, run: Running) -> None:
-        scene, rows = run.scene, run.session.raster.rows.names
-        of = run.config
-        look = look_of(of.scene, of.raster, of.model.sh_degree, rows)
-        setting = scene_bounds(dots_of(scene), [scene.views[i].camera for i in scene.train])
-        title = f"{scene.name} - hardsplat"
-        start, cameras = scene.views[0].camera, cameras_of(scene)
-        self._frames = Frames(
-            run.device, self._address, title, look, setting, start, cameras, busy=True
-        )
-        self._add_controls(self._frames)
-        tqdm.write(f"view: {self.url}")
-
-    def _add_controls(self, frames: Frames) -> None:
-        gui = frames.server.gui
+        config, rows = run.config, run.session.raster.rows.names
+        look = look_of(config.scene, config.raster, config.model.sh_degree, rows)
+        title, starts = f"{run.scene.name} - hardsplat", starts_of(run.scene, None)
+        self._frames = Frames(run.device, self._address, title, look, starts, busy=True)
+        gui = self._frames.server.gui
         self._text = gui.add_markdown("")
-        self._pause = frames.allow(gui.add_button("Pause"), bool)
+        self._pause = gui.add_button("Pause")
         self._pause.on_click(lambda _: self._toggle())
-        save = frames.allow(gui.add_button("Save", hint="a checkpoint and splats.ply, now"), bool)
+        save = gui.add_button("Save", hint="a checkpoint and splats.ply, now")
         save.on_click(lambda _: self._asked.add("save"))
         hint = "ends the training here, as after its last step"
-        self._stop = frames.allow(gui.add_button("Stop", color="red", hint=hint), bool)
+        self._stop = gui.add_button("Stop", color="red", hint=hint)
         self._stop.on_click(lambda _: self._ask_to_stop())
+        tqdm.write(f"view: {self.url}")
 
     def _toggle(self) -> None:
         self._pausing = not self._pausing

@@ -28,6 +28,7 @@ from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import initial_gaussians
 from hardsplat.view.splats.controls import Controls
+from hardsplat.view.splats.inputs import Viewpoint
 
 FOV = np.radians(50.0)  # vertical, and
 NEAR = 0.01  # world units, where no run says
@@ -98,9 +99,24 @@ def find(
     return shown
 
 
-def around(gaussians: Gaussians) -> Controls:
-    """Controls for splats without known cameras: they begin with most of them in view."""
-    setting = scene_bounds(gaussians)
-    pose = orbit(setting, 1, np.tan(FOV / 2))[0]
-    start = Camera(pose, intrinsics(FOV, 960, 720), 960, 720)
-    return Controls(start, setting.up, setting.centre)
+def starts_of(scene: Scene | None, gaussians: Gaussians | None) -> tuple[Controls, list[Viewpoint]]:
+    """Controls at the first camera, and the cameras of all photographs; without a scene controls
+    that have most splats in view. Horizons are level to all training cameras together. gaussians:
+    what is seen, more or less; None for the points of the scene."""
+    if gaussians is None:
+        assert scene is not None
+        n, ones = len(scene.points), np.ones
+        shape = ones((n, 4)), ones((n, 3)), ones(n), np.zeros((n, 1, 3))
+        gaussians = Gaussians(scene.points, *shape)
+    if scene is None:
+        setting = scene_bounds(gaussians)
+        pose = orbit(setting, 1, np.tan(FOV / 2))[0]
+        start = Camera(pose, intrinsics(FOV, 960, 720), 960, 720)
+        return Controls(start, setting.up, setting.centre), []
+    held_out = set(scene.test)
+    points = [
+        Viewpoint(view.name, view.camera, view.load, i in held_out)
+        for i, view in enumerate(scene.views)
+    ]
+    setting = scene_bounds(gaussians, [scene.views[i].camera for i in scene.train])
+    return Controls(points[0].camera, setting.up, setting.centre), points

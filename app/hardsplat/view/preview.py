@@ -11,10 +11,6 @@ from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.io.scenes.scene import Scene
-from hardsplat.model.camera import Camera
-from hardsplat.model.framing import scene_bounds
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.hardware.rasterizer import TIMED
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.settings.rasterizers import RasterSettings
@@ -22,9 +18,9 @@ from hardsplat.settings.scene import SceneSettings
 from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train import Running, Watcher
 from hardsplat.view import window
+from hardsplat.view.found import starts_of
 from hardsplat.view.gui.ui import TrainingFacts
-from hardsplat.view.splats.controls import Controls
-from hardsplat.view.splats.inputs import Inputs, Viewpoint
+from hardsplat.view.splats.inputs import Inputs
 from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.viewer import REFRESH, Viewer
 
@@ -34,32 +30,9 @@ TOLD_EVERY = 0.25  # s between figures
 _DRAWN = ("format", "blending", *TIMED)
 
 
-def dots_of(scene: Scene) -> Gaussians:
-    """Splats at the points of a scene, to frame them by."""
-    n, ones = len(scene.points), np.ones
-    return Gaussians(scene.points, ones((n, 4)), ones((n, 3)), ones(n), np.zeros((n, 1, 3)))
-
-
-def cameras_of(scene: Scene) -> list[tuple[Camera, bool]]:
-    """The cameras of all photographs, and whether they are held out."""
-    held_out = set(scene.test)
-    return [(view.camera, i in held_out) for i, view in enumerate(scene.views)]
-
-
 def degree_of(run: Running) -> int:
     """The highest SH band that the present step of a run uses."""
     return min(run.session.step // run.config.model.sh_degree_interval, run.config.model.sh_degree)
-
-
-def starts_of(scene: Scene, gaussians: Gaussians) -> tuple[Controls, list[Viewpoint]]:
-    """Controls at the first camera, and the cameras of all photographs; horizons are level to all
-    of them together. gaussians: what they show, more or less."""
-    points = [
-        Viewpoint(view.name, view.camera, view.load, held_out)
-        for view, (_, held_out) in zip(scene.views, cameras_of(scene))
-    ]
-    setting = scene_bounds(gaussians, [scene.views[i].camera for i in scene.train])
-    return Controls(points[0].camera, setting.up, setting.centre), points
 
 
 def look_of(
@@ -99,8 +72,7 @@ class TrainingWindow(Watcher):
         try:
             look = look_of(config.scene, config.raster, rows=session.raster.rows.names)
             degree = config.model.sh_degree
-            controls, points = starts_of(scene, dots_of(scene))
-            inputs = Inputs(controls, points, can_pause=True, sh_degree=degree)
+            inputs = Inputs(*starts_of(scene, None), can_pause=True, sh_degree=degree)
             title = f"{scene.name} - hardsplat"
             self.viewer = Viewer(run.device, title, look, inputs, run.folder, True, self._size)
             self.viewer.prepare(session.store.parameters)

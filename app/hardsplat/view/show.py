@@ -13,11 +13,10 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.render.streaming import StreamedSplats, tree_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.view import window
-from hardsplat.view.found import Viewable, around, find
-from hardsplat.view.preview import look_of, starts_of
-from hardsplat.view.splats.controls import Controls
+from hardsplat.view.found import Viewable, find, starts_of
+from hardsplat.view.preview import look_of
 from hardsplat.view.splats.editing import EditInputs
-from hardsplat.view.splats.inputs import Inputs, Viewpoint
+from hardsplat.view.splats.inputs import Inputs
 from hardsplat.view.viewer import Viewer
 
 
@@ -83,18 +82,12 @@ def _shown(found: Viewable, gpu: Device, max_splats: int | None) -> Whole | Stre
     return Streamed(found, found.tree, gpu, max_splats) if found.tree else Whole(found, gpu)
 
 
-def _starts(found: Viewable) -> tuple[Controls, list[Viewpoint]]:
-    if found.scene:
-        return starts_of(found.scene, found.gaussians)
-    return around(found.gaussians), []
-
-
 class Whole:
     """Splats that are all on the device, and can be edited."""
 
     def __init__(self, found: Viewable, gpu: Device):
         self.degree, self.editor, self._version = found.gaussians.sh_degree, found.editor, 0
-        starts, parts = _starts(found), ("opening", "edit")
+        starts, parts = starts_of(found.scene, found.gaussians), ("opening", "edit")
         self.inputs = EditInputs(*starts, sh_degree=self.degree, parts=parts, editor=self.editor)
         self.parameters = Parameters(gpu, len(found.gaussians), self.degree)
         self.parameters.upload(found.gaussians)
@@ -117,7 +110,8 @@ class Streamed:
     def __init__(self, found: Viewable, tree: StreamedTree, gpu: Device, budget: int | None):
         self.splats = StreamedSplats(tree, gpu, found.config.scene.near_plane, budget)
         degree = self.splats.sh_degree
-        self.inputs = Inputs(*_starts(found), sh_degree=degree, parts=("opening",))
+        starts = starts_of(found.scene, found.gaussians)
+        self.inputs = Inputs(*starts, sh_degree=degree, parts=("opening",))
         self.parameters = Parameters(gpu, self.splats.capacity, degree)
         self.splats.begin(self.parameters)
 

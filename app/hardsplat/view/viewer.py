@@ -184,8 +184,9 @@ class Viewer:
                 self._compare()
             if not screen.complete():
                 self.inputs.changed = True
-            if camera and (span := screen.respan(camera)) != self.facts.span:
-                self.facts.span, self.inputs.changed = span, True
+            if camera and screen.respan(camera):
+                self.inputs.changed = True
+            self.facts.span = screen.span
             if self._capturing:
                 self._save(*self._shown.scene)
             self.face.wake()

@@ -68,7 +68,8 @@ class Screen:
     flight: what it reads lies in host memory.
 
     look: of the next picture; may be changed. captured: `copy` has the picture, too; in host
-    memory, where texels() then waits for nothing, or with "device" on the device.
+    memory, where texels() then waits for nothing, or with "device" on the device. span: the numbers
+    at the ends of the palette, None without any.
     """
 
     copy: Buffer
@@ -80,6 +81,7 @@ class Screen:
         self._recorder: Recorder | None = None
         self._canvas: dict[str, Buffer | Image] = {}
         self._drawn: tuple = (None, None)
+        self.span: tuple[float, float] | None = None
 
     def _host(self, name: str, count: int) -> Buffer:
         """Rows of the contract in host memory."""
@@ -133,6 +135,7 @@ class Screen:
             self._canvas.pop(name).destroy()
         palette = self._canvas["palette"] = self._host("palette", 1)
         palette.upload(palette_data(picture))
+        self.span = None
         self._values = self._canvas["values"] = self._host("values", width * height)
         shown = self._canvas["shown"]
         assert isinstance(shown, Image)
@@ -181,9 +184,16 @@ class Screen:
         self._record(raster)
         return False
 
-    def respan(self, camera: Camera) -> tuple[float, float] | None:
+    def respan(self, camera: Camera) -> bool:
         """Spreads the palette over the numbers of the last frame, which must be done, for the next;
-        the numbers at its ends, None without any."""
+        whether its ends, `span`, are others now."""
+        before, self.span = self.span, self._ends(camera)
+        if self.span not in (None, before):
+            self._canvas["palette"].upload(palette_data(self.picture, self.span))
+        return self.span != before
+
+    def _ends(self, camera: Camera) -> tuple[float, float] | None:
+        """The numbers between which nearly all of a frame are; None without any."""
         row = PICTURES[self.picture]
         if not row.numbers or row.range is not None or self._raster is None:
             return row.range
@@ -195,8 +205,7 @@ class Screen:
         values = values[np.isfinite(values) & (values > 0)]
         if not values.size:
             return None
-        low, high = (float(v) for v in np.quantile(values, (0.02, 0.98)))
-        self._canvas["palette"].upload(palette_data(self.picture, (low, high)))
+        low, high = np.quantile(values, (0.02, 0.98)).tolist()
         return low, high
 
     def texels(self, width: int, height: int) -> np.ndarray:
