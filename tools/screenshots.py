@@ -179,15 +179,15 @@ def fitting(result: Path, folder: Path) -> None:
     left = ["fit.jpg"]
 
     def watched(preview: FitPreview, session, curve) -> None:
-        if preview.window is not None:
-            glfw.set_window_pos(preview.window.handle, 0, 0)
+        if preview.viewer is not None:
+            glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
         turn(preview, session, curve)
         if left and session.step > 0.6 * config.max_steps:
             end = time.monotonic() + FAREST
             while time.monotonic() < end:
                 turn(preview, session, curve)
             save(Image.fromarray(display.pixels()[: DESK[1]]), folder / left.pop())
-            preview.interface.ui.asked.add("stop")
+            preview.viewer.asked.add("stop")
 
     photo = min((result / "renders").glob("*.photo.png"))
     FitPreview.turn = watched  # type: ignore[method-assign]

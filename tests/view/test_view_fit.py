@@ -35,7 +35,7 @@ def session(gpu):
 
 def seen(preview, session, display, size, expected) -> float:
     """Returns the largest difference between display and `expected`, in steps of 8 bits."""
-    glfw.set_window_pos(preview.window.handle, 0, 0)
+    glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
     end = time.perf_counter() + SECONDS
     while True:
         preview.turn(session, CURVE)
@@ -64,20 +64,20 @@ def test_the_panel_pauses_steps_and_stops(session, gpu, display):
     widgets.PLACES.clear()
     preview = FitPreview((800, 500))
     preview.open(gpu, session, "a.png")
-    glfw.set_window_pos(preview.window.handle, 0, 0)
+    glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
     end = time.perf_counter() + SECONDS
-    while "Pause" not in widgets.PLACES or not preview.frames:
+    while "Pause" not in widgets.PLACES or not preview.viewer.pictures:
         preview.turn(session, CURVE)
         assert time.perf_counter() < end
     assert preview.batch_seconds > 0 and "Save now" not in widgets.PLACES
     display.do("mousemove", *map(round, widgets.PLACES["Pause"]), "click", 1)
-    timer = Timer(2.0, lambda: setattr(preview.inputs, "steps", 1))
+    timer = Timer(2.0, lambda: setattr(preview.viewer.inputs, "steps", 1))
     timer.start()
-    while not preview.inputs.paused and time.perf_counter() < end:
+    while not preview.viewer.inputs.paused and time.perf_counter() < end:
         preview.turn(session, CURVE)
     timer.join()
-    assert preview.inputs.paused and preview.batch_seconds == 0 and not preview.stopped
-    Timer(0.2, lambda: preview.interface.ui.asked.add("stop")).start()
+    assert preview.viewer.inputs.paused and preview.batch_seconds == 0 and not preview.stopped
+    Timer(0.2, lambda: preview.viewer.asked.add("stop")).start()
     preview.turn(session, CURVE)  # which waits
     assert preview.stopped and preview.shown
     preview.close()
@@ -86,7 +86,7 @@ def test_the_panel_pauses_steps_and_stops(session, gpu, display):
 def test_closing_the_window_and_failing_let_the_fit_go_on(session, gpu, monkeypatch, capsys):
     preview = FitPreview((24, 18))
     preview.open(gpu, session, "a.png")
-    glfw.set_window_should_close(preview.window.handle, True)
+    glfw.set_window_should_close(preview.viewer.window.handle, True)
     preview.turn(session, CURVE)
     assert not preview.shown
     preview.turn(session, CURVE)

@@ -3,8 +3,8 @@ between batches and waits for nothing but a pause."""
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -14,10 +14,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
-from hardsplat.gpu.device.queue import Fence, submit
-from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.model.camera import Camera
 from hardsplat.raster.hardware.rows import HardwareOptions
@@ -25,22 +22,36 @@ from hardsplat.raster.pictures import FIT_SCREEN_PASS
 from hardsplat.tables.formats import FORMATS
 from hardsplat.view import window
 from hardsplat.view.gui.style import SIDE
-from hardsplat.view.gui.ui import Shown, TrainingFacts, ViewerFacts
-from hardsplat.view.interface import Interface
-from hardsplat.view.presenter import INTERFACE, Presenter
+from hardsplat.view.gui.ui import TrainingFacts
 from hardsplat.view.splats.controls import Controls
 from hardsplat.view.splats.inputs import Inputs
-from hardsplat.view.splats.screen import REFRESH, Appearance
+from hardsplat.view.splats.screen import REFRESH, Appearance, Screen
+from hardsplat.view.viewer import Viewer
 
 NARROW = 480  # px of an image that is smaller than the panel beside it should be
 
 
-class _FitInterface(Interface):
-    """The panel alone: nothing lies over the image, and the mouse does nothing there."""
+class FitScreen(Screen):
+    """Pictures of what a fit drew last, in place of those of splats."""
 
-    def build(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> None:
-        if self.ui.side:
-            self.draw_side(size)
+    def _key(self, source: Any, size: tuple[int, int], picture: str) -> tuple:
+        return source.resources["target"], source.resources["frame"], size, picture
+
+    def _make(self, source: Any, size: tuple[int, int]) -> None:
+        rgba8 = FORMATS["unorm8"]
+        self._shown = Image(self.device, *size, rgba8.vk, rgba8.texel, "screen")
+        self._canvas["screen"] = self._shown
+        self._place = self._canvas["window_shown"] = self._host("window_shown", 1)
+        self._capture(*size)
+        resources = {**source.resources, **self._canvas}
+        self._recorder = Recorder(self.device, resources, timed=True)
+        self._recorder.run(build(self.device, FIT_SCREEN_PASS), threads=size)
+        self._recorder.copy("screen", "captured")
+        self._recorder.end()
+
+    def place(self, camera: Camera, sh_degree: int) -> None:
+        size = camera.width, camera.height
+        self._place.upload(contract.struct("Window", size=size))
 
 
 class FitPreview:
@@ -52,32 +63,23 @@ class FitPreview:
     """
 
     def __init__(self, size: tuple[int, int] | None = None):
-        self.surfaces, self._size, self.frames = window.start(), size, 0
-        self._parts, self._flying, self._drawn_at, self._stepping = Owned(), False, -1e9, False
-        # target, frame and size that the commands are for
-        self._drawn: tuple[Buffer | Image, Buffer | Image, tuple[int, int]] | None = None
-        self.window: window.Window | None = None
-        self._picture, self._shown = Owned(), Shown()
+        self.surfaces, self._size, self._stepping = window.start(), size, False
+        self.viewer: Viewer | None = None
 
     def open(self, device: Device, session: FitSession, title: str) -> None:
+        eye, look = Camera(np.eye(4), np.eye(3), 1, 1), Appearance(HardwareOptions())
+        inputs = Inputs(Controls(eye, (0, -1, 0), (0, 0, 1)), can_pause=True, parts=("fit",))
+        room = max(session.width, NARROW) + round(SIDE), max(session.height, NARROW)
         try:
-            size, eye = (session.width, session.height), Camera(np.eye(4), np.eye(3), 1, 1)
-            steps = session.config.max_steps
-            self.facts = ViewerFacts(training=TrainingFacts(steps=steps))
-            self.inputs = Inputs(Controls(eye, (0, -1, 0), (0, 0, 1)), can_pause=True)
-            self.inputs.parts = ("fit",)
-            look = Appearance(HardwareOptions())
-            room = max(size[0], NARROW) + round(SIDE), max(size[1], NARROW)
-            self.window = shown = window.Window(f"{title} - hardsplat", room, self._size)
-            self.interface = self._parts.add(_FitInterface(shown, self.inputs, self.facts, look))
-            self.face = self._parts.add(Presenter(self.window, self.interface, device, apart=False))
-            self._fence = self._parts.add(Fence(device))
-            nbytes = contract.itemsize("window_shown")
-            self._place = self._parts.add(Buffer(device, nbytes, "window_shown", host=True))
+            self.viewer = Viewer(
+                device, f"{title} - hardsplat", look, inputs, Path(), True, self._size,
+                make_screen=FitScreen, room=room,
+            )  # fmt: skip
+            self.viewer.facts.training = TrainingFacts(steps=session.config.max_steps)
         except DeviceLost:
             raise
         except UserError as error:
-            self._end(error)
+            self._note(error)
 
     @property
     def batch_seconds(self) -> float:
@@ -86,41 +88,37 @@ class FitPreview:
 
     @property
     def shown(self) -> bool:
-        return self.window is not None and self.window.shown
+        return self.viewer is not None and self.viewer.shown
 
     @property
     def stopped(self) -> bool:
         """Whether the fit is to end here."""
-        return self.window is not None and "stop" in self.interface.ui.asked
+        return self.viewer is not None and "stop" in self.viewer.asked
 
     def turn(self, session: FitSession, curve: dict[str, list]) -> None:
         """Handles events, and shows `target` where a frame is due and the last one is on the
         screen; in a pause until that ends. curve: step and psnr of batches."""
+        viewer = self.viewer
+        if viewer is None or viewer.closed:
+            return
+        self._tell(viewer, session, curve)
+        drawn: Any = session
         self._stepping = False
-        self._look_after(session, curve)
-        while self.window is not None and self.inputs.paused and not self.stopped:
-            if self.inputs.steps:
-                self._stepping, self.inputs.steps = True, 0
-                return
-            self._look_after(session, curve, INTERFACE)
-
-    def _look_after(self, session: FitSession, curve: dict[str, list], wait: float = 0.0) -> None:
-        if self.window is None:
-            return None
-        self.window.poll(wait)
-        if self.window.closing or self.inputs.closing:
-            return self.close()
         try:
-            self._tell(session, curve)
-            self._show(session, self.window)
+            viewer.turn(drawn, 0)
+            while viewer.paused and not self.stopped:
+                if viewer.inputs.steps:
+                    self._stepping, viewer.inputs.steps = True, 0
+                    return
+                viewer.turn(drawn, 0, wait=True)
         except DeviceLost:
             raise
         except UserError as error:
-            self._end(error)
+            self._note(error)
 
-    def _tell(self, session: FitSession, curve: dict[str, list]) -> None:
+    def _tell(self, viewer: Viewer, session: FitSession, curve: dict[str, list]) -> None:
         """What the panel shows."""
-        told = self.facts.training
+        told = viewer.facts.training
         if told is None or told.step == session.step:
             return
         told.step, told.pace = session.step, 1 / max(session.runner.step_seconds, 1e-6)
@@ -130,65 +128,10 @@ class FitPreview:
             told.psnr = curve["psnr"][-1]
             told.psnrs = np.column_stack([curve["step"], curve["psnr"]])
 
-    def _show(self, session: FitSession, shown: window.Window) -> None:
-        face = self.face
-        if self._flying and self._fence.done():
-            self._flying = False
-            self._fence.reset()
-            self.frames += 1
-            size = self._image.width, self._image.height
-            face.take(self._copy, self._image.width, self._image.height)
-            self._shown = Shown(region=size, render=size, scene=size)
-            face.wake()
-        width, height = shown.size
-        region = max(1, width - self.interface.side), max(1, height)
-        due = time.perf_counter() - self._drawn_at >= REFRESH
-        if due and not self._flying and shown.shown:
-            self._draw(session, region)
-        if self._shown.region != (1, 1) and face.due(changed=False, lively=True):
-            face.paint(region, self._shown)
-
-    def _draw(self, session: FitSession, size: tuple[int, int]) -> None:
-        drawn = (session.resources["target"], session.resources["frame"], size)
-        was = self._drawn
-        if was is None or size != was[2] or drawn[0] is not was[0] or drawn[1] is not was[1]:
-            self._record(session, size)
-            self._drawn = drawn
-        submit(session.device, [self._commands], self._fence)
-        self._flying, self._drawn_at = True, time.perf_counter()
-
-    def _record(self, session: FitSession, size: tuple[int, int]) -> None:
-        """No picture may be in flight."""
-        self._forget()
-        self._place.upload(contract.struct("Window", size=size))
-        rgba8, device = FORMATS["unorm8"], session.device
-        self._image = self._picture.add(Image(device, *size, rgba8.vk, rgba8.texel, "screen"))
-        self._copy = self._picture.add(Buffer(device, size[0] * size[1] * 4, "captured"))
-        resources = {**session.resources, "window_shown": self._place, "screen": self._image}
-        resources["captured"] = self._copy
-        self._commands = self._picture.add(Recorder(device, resources))
-        self._commands.run(build(device, FIT_SCREEN_PASS), threads=size)
-        self._commands.copy("screen", "captured")
-        self._commands.end()
-
-    def _forget(self) -> None:
-        """The window's frames take no more copies of the picture."""
-        self.face.forget()
-        self._picture.destroy()
-        self._drawn = None
-
-    def _end(self, error: UserError) -> None:
+    def _note(self, error: UserError) -> None:
         tqdm.write(f"note: the window is closed: {error}. The fit continues")
-        self.close()
 
     def close(self) -> None:
         """Before the session that is shown is destroyed. May be called again."""
-        if self._flying:
-            with suppress(DeviceLost):
-                self._fence.wait()
-            self._flying = False
-        self._parts.destroy()
-        self._picture.destroy()  # which the window's frames copied
-        if self.window is not None:
-            self.window.destroy()
-        self.window, self._parts, self._shown = None, Owned(), Shown()
+        if self.viewer is not None:
+            self.viewer.close()

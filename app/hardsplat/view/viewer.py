@@ -49,7 +49,8 @@ class Viewer:
     mouse change. folder: for pictures.
 
     busy: others use the GPU, which must hardly notice: pictures are few while the window is not
-    touched. size: see Window. Raises UserError where this device cannot draw to the window.
+    touched. size: see Window. make_screen: of what draws pictures. room: px of a window of no size,
+    where the monitor has as much. Raises UserError where this device cannot draw to the window.
     """
 
     device: Device
@@ -59,6 +60,8 @@ class Viewer:
     folder: Path
     busy: bool = False
     size: tuple[int, int] | None = None
+    make_screen: type[Screen] = Screen
+    room: tuple[int, int] | None = None
 
     def __post_init__(self):
         self.closed, self.pictures = False, 0
@@ -73,13 +76,13 @@ class Viewer:
         self._parts = Owned()
         self._photographs = PhotographCache(self.look.background)
         try:
-            self.window = self._parts.add(Window(self.title, OPENED, self.size))
+            self.window = self._parts.add(Window(self.title, self.room or OPENED, self.size))
             interface = Interface(self.window, self.inputs, self.facts, self.look)
             self.interface = self._parts.add(interface)
             self.comparison = self._parts.add(Comparison(self.device, self.look))
             own = slow(self.device)
             captured = "host" if own else "device"
-            self.screen = self._parts.add(Screen(self.device, self.look, captured))
+            self.screen = self._parts.add(self.make_screen(self.device, self.look, captured))
             # reads what the screen has, so it is destroyed before that
             self.face = self._parts.add(Presenter(self.window, self.interface, self.device, own))
             self._fence = self._parts.add(Fence(self.device))

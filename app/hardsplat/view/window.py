@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from hardsplat.base.errors import UserError
 
@@ -73,19 +73,6 @@ _MODIFIERS = {
 }
 
 
-class Handler(Protocol):
-    """What is told of events. Places in px of the window's image, codes as hardsplat.tables.keys
-    has them."""
-
-    def on_cursor(self, x: float, y: float) -> None: ...
-    def on_button(self, button: int, down: bool) -> None: ...
-    def on_scroll(self, across: float, notches: float) -> None: ...
-    def on_key(self, code: str, down: bool, repeated: bool) -> None: ...
-    def on_text(self, character: int) -> None: ...
-    def on_focus(self, focused: bool) -> None: ...
-    def on_drop(self, paths: list[str]) -> None: ...
-
-
 class Window:
     """size: (width, height) of the inside, px of the screen; None: of `image`, larger where that is
     small, smaller where the monitor is. events: how many there were.
@@ -103,19 +90,21 @@ class Window:
         self._before_full: tuple[int, int, int, int] | None = None
         self._cursors: dict[int, Any] = {}
 
-    def tell(self, handler: Handler) -> None:
-        """Has it told of events."""
-        self._handler, handle, on = handler, self.handle, self._on
+    def tell(
+        self, io: Any, key: Callable[[str, bool, bool], None], drop: Callable[[list[str]], None]
+    ) -> None:
+        """Has it told of events. io: Dear ImGui's, with places in px of the window's image. key: is
+        given a code of hardsplat.tables.keys, and whether it is down and repeated. drop: paths."""
+        self._io, self._key, handle, on = io, key, self.handle, self._on
         glfw.set_key_callback(handle, self._on_key)
-        glfw.set_char_callback(handle, on(lambda w, c: handler.on_text(c)))
-        glfw.set_scroll_callback(handle, on(lambda w, x, y: handler.on_scroll(x, y)))
+        glfw.set_char_callback(handle, on(lambda w, c: io.add_input_character(c)))
+        glfw.set_scroll_callback(handle, on(lambda w, x, y: io.add_mouse_wheel_event(x, y)))
         glfw.set_cursor_pos_callback(handle, on(self._on_cursor))
         glfw.set_cursor_enter_callback(handle, on(self._on_enter))
-        button = on(lambda w, b, action, m: handler.on_button(b, action == glfw.PRESS))
-        glfw.set_mouse_button_callback(handle, button)
-        glfw.set_window_focus_callback(handle, on(lambda w, on_it: handler.on_focus(bool(on_it))))
+        glfw.set_mouse_button_callback(handle, on(self._on_button))
+        glfw.set_window_focus_callback(handle, on(lambda w, on_it: io.add_focus_event(bool(on_it))))
         glfw.set_window_refresh_callback(handle, on(lambda w: None))
-        glfw.set_drop_callback(handle, on(lambda w, paths: handler.on_drop(paths)))
+        glfw.set_drop_callback(handle, on(lambda w, paths: drop(paths)))
         glfw.set_framebuffer_size_callback(handle, on(self._on_size))
 
     def _on(self, act: Callable[..., None]) -> Callable[..., None]:
@@ -134,19 +123,23 @@ class Window:
         self.events += 1
         for name, keys in _MODIFIERS.items():
             if key in keys:
-                self._handler.on_key(name, action != glfw.RELEASE, action == glfw.REPEAT)
+                self._key(name, action != glfw.RELEASE, action == glfw.REPEAT)
         if key in _CODES:
             before = "Control+" if mods & (glfw.MOD_CONTROL | glfw.MOD_SUPER) else ""
             repeated = action == glfw.REPEAT
-            self._handler.on_key(before + _CODES[key], action != glfw.RELEASE, repeated)
+            self._key(before + _CODES[key], action != glfw.RELEASE, repeated)
 
     def _on_cursor(self, window, x: float, y: float) -> None:
         (w, h), (across, down) = glfw.get_window_size(window), self.size
-        self._handler.on_cursor(x * across / max(1, w), y * down / max(1, h))
+        self._io.add_mouse_pos_event(x * across / max(1, w), y * down / max(1, h))
+
+    def _on_button(self, window, button: int, action: int, mods: int) -> None:
+        if button < 3:
+            self._io.add_mouse_button_event(button, action == glfw.PRESS)
 
     def _on_enter(self, window, entered: int) -> None:
         if not entered:
-            self._handler.on_cursor(*NOWHERE)
+            self._io.add_mouse_pos_event(*NOWHERE)
 
     def held(self, code: str) -> bool:
         """Whether a key is down, and Control is not."""

@@ -68,8 +68,8 @@ class Screen:
     flight: what it reads lies in host memory.
 
     look: of the next picture; may be changed. captured: `copy` has the picture, too; in host
-    memory, where texels() then waits for nothing, or with "device" on the device. span: the numbers
-    at the ends of the palette, None without any.
+    memory, where texels() then waits for nothing, or with "device" on the device. picture: that
+    fit() was last called for. span: the numbers at the ends of the palette, None without any.
     """
 
     copy: Buffer
@@ -81,6 +81,7 @@ class Screen:
         self._recorder: Recorder | None = None
         self._canvas: dict[str, Buffer | Image] = {}
         self._drawn: tuple = (None, None)
+        self.picture = "image"
         self.span: tuple[float, float] | None = None
 
     def _host(self, name: str, count: int) -> Buffer:
@@ -119,9 +120,16 @@ class Screen:
         if self.fits(parameters, size, picture):
             return False
         drawn = self._key(parameters, size, picture)
-        width, height = drawn[1:3]
         self._release()
-        row, options = PICTURES[picture], self.look.options
+        self.picture = picture
+        self._make(parameters, size)
+        self._drawn = parameters, drawn
+        return True
+
+    def _make(self, parameters: Parameters, size: tuple[int, int]) -> None:
+        """Makes buffers and commands for `picture`, in place of none."""
+        width, height = self._key(parameters, size, self.picture)[1:3]
+        row, options = PICTURES[self.picture], self.look.options
         format = options.format if options.format in row.formats else row.formats[0]
         options = replace(options, format=format)
         if row.in_order:
@@ -134,24 +142,19 @@ class Screen:
         for name in ("palette", "values"):
             self._canvas.pop(name).destroy()
         palette = self._canvas["palette"] = self._host("palette", 1)
-        palette.upload(palette_data(picture))
-        self.span = None
+        palette.upload(palette_data(self.picture))
         self._values = self._canvas["values"] = self._host("values", width * height)
         shown = self._canvas["shown"]
         assert isinstance(shown, Image)
         self._shown = shown
         if self._captured:
-            host = self._captured == "host"
-            self.copy = Buffer(self.device, width * height * 4, "captured", host=host)
-            self._canvas["captured"] = self.copy
-        self._drawn = parameters, drawn
+            self._capture(width, height)
         self._record(self._raster)
-        return True
 
-    @property
-    def picture(self) -> str:
-        """The picture that fit() was last called for."""
-        return str(self._drawn[1][3]) if self._drawn[1] else "image"
+    def _capture(self, width: int, height: int) -> None:
+        host = self._captured == "host"
+        self.copy = Buffer(self.device, width * height * 4, "captured", host=host)
+        self._canvas["captured"] = self.copy
 
     def _record(self, raster: HardwareRasterizer) -> None:
         width, height = raster.width, raster.height
@@ -247,6 +250,7 @@ class Screen:
             if part is not None:
                 part.destroy()
         self._recorder, self._raster, self._canvas, self._drawn = None, None, {}, (None, None)
+        self.span = None
 
     def destroy(self) -> None:
         """No frame may be in flight."""
