@@ -62,7 +62,7 @@ def test_an_arrow_drags_its_mark_along_an_axis(rng, tmp_path, tool):
     editor.marks = [controls.pivot, controls.pivot + controls.rotation @ [0.1, 0.1, 0.1]]
     assert not i.arrows()  # before the panel is open
     i.scale = 1.0
-    i.box()
+    i.act("box")
     arrow = max(i.arrows(), key=lambda a: np.hypot(*np.subtract(a.tip, a.foot)))
     foot, way = np.array(arrow.foot), np.subtract(arrow.tip, arrow.foot)
     assert 20 < np.hypot(*way) < 120
@@ -103,14 +103,14 @@ def test_cameras_move_with_the_splats(rng, tmp_path):
 
     before = seen()
     editor.marks = list(rng.normal(size=(3, 3)))
-    i.floor()
+    i.act("floor")
     assert "floor" in i.note
     i.measure(7.0)
     assert i.note == "A to B is 7"
     assert not np.allclose(editor.shown.means, means) and not np.allclose(i.controls.up, up)
     assert np.allclose(seen(), before, atol=1e-3)
-    i.undo()
-    i.undo()
+    i.act("undo")
+    i.act("undo")
     assert np.allclose(i.points[2].camera.w2c, points[2].camera.w2c)
     assert np.allclose(i.controls.up, up)
 

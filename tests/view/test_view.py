@@ -102,8 +102,8 @@ class Seen:
         for _ in range(n):
             self.inputs.changed, before = True, self.viewer.pictures
             self.until(lambda: self.viewer.pictures > before, "a picture")
-            last = self.viewer.frames
-            self.until(lambda: self.viewer.frames > last, "a frame")
+            last = self.viewer.face.frames
+            self.until(lambda: self.viewer.face.frames > last, "a frame")
 
     def shows(self, expected: np.ndarray, least: float = 45.0) -> None:
         """Waits until the window shows this image (height, width, 3) of 0..1 to so many dB."""
@@ -431,7 +431,7 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
     def refuse(*arguments):
         raise UserError("cannot draw to a window of this display")
 
-    monkeypatch.setattr("hardsplat.view.presenter.Surface", refuse)
+    monkeypatch.setattr("hardsplat.view.viewer.Surface", refuse)
     assert training("refused", TrainingWindow(), max_steps=5)["steps"] == 5
     assert "cannot draw to a window" in capsys.readouterr().out
 

@@ -9,7 +9,9 @@ interface.
 from __future__ import annotations
 
 import itertools
+import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,22 +22,140 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.resources import Owned
+from hardsplat.gpu.surface import Surface
 from hardsplat.io.media.images import save_png
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.view.gui.ui import Shown, ViewerFacts
+from hardsplat.view.gui.canvas import Canvas
+from hardsplat.view.gui.ui import LOUDER, Shown, ViewerFacts
 from hardsplat.view.interface import Interface
-from hardsplat.view.presenter import INTERFACE, Presenter
 from hardsplat.view.splats.controls import placed
 from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
 from hardsplat.view.splats.photographs import PhotographCache
 from hardsplat.view.splats.screen import REFRESH, Appearance, Comparison, Screen, coarse
-from hardsplat.view.window import Window
+from hardsplat.view.window import Window, start
 
 OPENED = (1280, 800)  # px of a window to begin with, where the screen has room for it
 # share of the GPU's time that pictures may take while others use it, and while the camera moves
 RESTING, TOUCHED = 0.02, 0.5
 TOUCH = 0.5  # s that a touch lasts
+INTERFACE = 1 / 60  # s between frames of the interface, at least
+IDLE = 0.25  # s between them while something goes on and nobody touches anything
+SETTLED = 0.1  # s without a change of size before the swapchain follows
+AFTER = 4  # frames after the last event, in which the interface comes to rest
+YIELDING = 10  # priority (nice) of threads of lavapipe that draw splats
+
+
+class Presenter:
+    """Draws the interface into its window. device: that draws splats; apart: another one of the
+    same kind draws the interface.
+
+    Raises UserError where the device cannot draw to the window.
+    """
+
+    def __init__(self, window: Window, interface: Interface, device: Device, apart: bool):
+        self.window, self.interface, self.apart, self.frames = window, interface, apart, 0
+        self._events, self._awake, self._painting = -1, AFTER, False
+        self._painted_at = self._resized_at = -1e9
+        self._parts, self.device = Owned(), device
+        try:
+            if apart:
+                _yield_threads()
+                self.device = Device(device.name, surfaces=start())
+            self.surface = self._parts.add(Surface(self.device, window.handle))
+            self.canvas = self._parts.add(Canvas(self.device))
+            self._painted = self._parts.add(Fence(self.device))
+        except BaseException:
+            self.destroy()
+            raise
+
+    def due(self, changed: bool, lively: bool) -> bool:
+        """Whether a frame should and can be drawn now. changed: something to be seen did. lively:
+        something goes on without events."""
+        now = time.perf_counter()
+        if self.window.resized:
+            self.window.resized, self._resized_at = False, now
+            self.surface.stale = True
+        if self._events != self.window.events or changed:
+            self._events, self._awake = self.window.events, AFTER
+        lively = lively or self.surface.stale or self.interface.lively
+        wanted = self._awake > 0 or (lively and now - self._painted_at >= IDLE)
+        if not wanted or now - self._painted_at < INTERFACE or not self.window.shown:
+            return False
+        return self._landed() and self._fits(now) and self.surface.ready()
+
+    def wake(self) -> None:
+        """Has frames drawn: the second one has windows that fit their text."""
+        self._awake = max(self._awake, 2)
+
+    def _fits(self, now: float) -> bool:
+        """Whether there is a swapchain of the window's size, which it gets once that has
+        settled."""
+        if self.surface.stale and self.surface.width and now - self._resized_at < SETTLED:
+            return False
+        return self.surface.fit()
+
+    def _landed(self) -> bool:
+        if self._painting and self._painted.done():
+            self._painting = False
+            self._painted.reset()
+            self.frames += 1
+        return not self._painting
+
+    def finish(self) -> None:
+        """Waits for the frame in flight, which is short."""
+        if self._painting:
+            self._painted.wait()
+            self._landed()
+
+    def show(self, screen: Screen, width: int, height: int) -> None:
+        """Shows the picture of a screen, which must be done, from the next frame on."""
+        self.finish()
+        if self.apart:
+            self.canvas.texture("gui_scene", screen.texels(width, height))
+        else:
+            self.canvas.take("gui_scene", screen.copy, screen.image.width, screen.image.height)
+
+    def forget(self) -> None:
+        """What that picture was copied from may go: it stays."""
+        self.finish()
+        self.canvas.textures["gui_scene"].drop()
+
+    def photo(self, texels: np.ndarray) -> None:
+        """(height, width, 4) uint8 of a photograph, or of a difference."""
+        self.finish()
+        self.canvas.texture("gui_photo", texels)
+
+    def paint(self, region: tuple[int, int], shown: Shown) -> None:
+        """Draws and presents a frame, which is due. region: px of the window that show splats."""
+        self._painted_at = time.perf_counter()  # on a CPU, presenting waits for the drawing
+        size = self.surface.width, self.surface.height
+        drawing = self.interface.frame(size, region, shown)
+        if (atlas := self.interface.atlas(drawing)) is not None:
+            self.canvas.texture("gui_atlas", atlas)
+        place, scale = shown.place(region), shown.scale
+        commands = self.canvas.draw(
+            drawing, size, place, scene=shown.scene, scene_scale=scale, louder=LOUDER
+        )
+        self.surface.present(commands, self.canvas.image, size[0], size[1], self._painted)
+        self._painting = True
+        self._awake -= 1
+
+    def destroy(self) -> None:
+        """After the frame in flight, which is not known where Ctrl-C cut it short."""
+        if self.device.handle is not None:
+            self.device.settle()
+        self._parts.destroy()
+        if self.apart and self.device.handle is not None:
+            self.device.close()
+
+
+def _yield_threads() -> None:
+    """Has threads by which Mesa draws on a CPU so far yield to those that draw the interface."""
+    for name in Path("/proc/self/task").glob("*/comm"):  # none but on Linux
+        with suppress(OSError):  # the thread has ended
+            if name.read_text().startswith("llvmpipe"):
+                os.setpriority(os.PRIO_PROCESS, int(name.parent.name), YIELDING)
 
 
 def slow(device: Device) -> bool:
@@ -74,7 +194,7 @@ class Viewer:
         self._capturing = self._compared = self._flying = False
         self._photo: np.ndarray | None = None
         self._parts = Owned()
-        self._photographs = PhotographCache(self.look.background)
+        self._photographs = PhotographCache(self.look.background, self.inputs)
         try:
             self.window = self._parts.add(Window(self.title, self.room or OPENED, self.size))
             interface = Interface(self.window, self.inputs, self.facts, self.look)
@@ -101,11 +221,6 @@ class Viewer:
         return self.closed or not self._flying or self._fence.done()
 
     @property
-    def frames(self) -> int:
-        """Frames of the interface so far."""
-        return self.face.frames
-
-    @property
     def asked(self) -> set[str]:
         """What buttons want of who has the splats: "save", "stop"."""
         return self.interface.ui.asked
@@ -120,7 +235,7 @@ class Viewer:
         self._photographs.close()
         self.inputs, self.look, self._photo = inputs, look, None
         self.camera, self.facts.span, self.facts.difference = None, None, None
-        self._photographs = PhotographCache(look.background)
+        self._photographs = PhotographCache(look.background, inputs)
         self.interface.ui.show(inputs, look)
         self.window.name(title)
 
@@ -179,10 +294,7 @@ class Viewer:
             self.facts.rows = screen.rows
             if self._scale == 1:
                 self._full_ms = self.facts.picture_ms
-            if self.face.apart:
-                self.face.scene = screen.texels(*self._shown.scene)
-            else:
-                self.face.take(screen.copy, screen.image.width, screen.image.height)
+            self.face.show(screen, *self._shown.scene)
             if self._compared:
                 self._compare()
             if not screen.complete():
@@ -209,7 +321,7 @@ class Viewer:
         i, training = self.inputs, self.busy and not self.inputs.paused
         share = (TOUCHED if now - i.touched_at < TOUCH else RESTING) if training else 1.0
         coarse = self._scale > 1 and now - i.moved_at >= TOUCH
-        changed = training or i.changed or i.capturing or coarse or self._photographs.arrived
+        changed = training or i.changed or i.capturing or coarse
         changed = changed or self._region != self._next_shown.region
         spent = self.facts.picture_ms / 1000 / share if training else 0.0
         return changed and now - self._drawn_at >= max(REFRESH, spent)

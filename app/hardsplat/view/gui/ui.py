@@ -39,10 +39,6 @@ class Shown:
         share = self.render[0] / self.region[0]
         return max(1, round(share * region[0])), region[1]
 
-    def window(self) -> dict:
-        """Members of the contract's Window."""
-        return dict(scene=self.scene, scene_scale=self.scale, louder=LOUDER)
-
 
 LOUDER = 4.0  # times that the error is shown
 

@@ -15,6 +15,14 @@ NOTES = {
     "brush": "Drags select what is under the brush; with shift they move the camera.",
     "rectangle": "A drag selects what lies in the rectangle.",
 }
+ACTIONS = {
+    "Box A B": "box",
+    "Sphere A B": "sphere",
+    "Delete": "delete",
+    "Keep only": "keep",
+    "Undo": "undo",
+    "Make A B C the floor": "floor",
+}
 
 
 def draw(ui: Ui) -> None:
@@ -37,15 +45,14 @@ def _selection(i: EditInputs) -> None:
     widgets.heading("Selection")
     two = len(editor.marks) >= 2
     none = ["Box A B", "Sphere A B"] * (not two)
-    pressed = widgets.buttons("Box A B", "Sphere A B", disabled=none)
-    _press(i, pressed, {"Box A B": i.box, "Sphere A B": i.sphere})
+    _act(i, widgets.buttons("Box A B", "Sphere A B", disabled=none))
     if not two:
         widgets.faint("A box or a sphere takes two marks.")
     none = ["Delete", "Keep only"] * (not editor.selecting)
-    pressed = widgets.buttons("Delete", "Keep only", colors={"Delete": style.RED}, disabled=none)
-    _press(i, pressed, {"Delete": i.delete, "Keep only": i.keep})
+    colors = {"Delete": style.RED}
+    _act(i, widgets.buttons("Delete", "Keep only", colors=colors, disabled=none))
     idle = not editor.selecting and not editor.steps
-    _press(i, widgets.buttons("Undo", disabled=["Undo"] * idle), {"Undo": i.undo})
+    _act(i, widgets.buttons("Undo", disabled=["Undo"] * idle))
 
 
 def _places(i: EditInputs) -> None:
@@ -67,8 +74,7 @@ def _places(i: EditInputs) -> None:
         if changed and wanted > 0:
             i.measure(wanted)
     none = ["Make A B C the floor"] * (len(editor.marks) < 3)
-    pressed = widgets.buttons("Make A B C the floor", disabled=none)
-    _press(i, pressed, {"Make A B C the floor": i.floor})
+    _act(i, widgets.buttons("Make A B C the floor", disabled=none))
 
 
 def _files(i: EditInputs) -> None:
@@ -78,13 +84,13 @@ def _files(i: EditInputs) -> None:
     nothing = not editor.steps and not editor.keyframes
     colors, none = {"Save": style.ACCENT}, ["Save"] * nothing
     pressed = widgets.buttons(key, "Save", colors=colors, disabled=none)
-    _press(i, pressed, {key: i.keyframe, "Save": i.save})
+    if pressed:
+        i.save() if pressed == "Save" else i.keyframe()
     widgets.label("save as")
     _, i.name = imgui.input_text("##name", i.name)
     widgets.faint("The splats as they are now, the steps of the edit, and the path of key frames.")
 
 
-def _press(i: EditInputs, pressed: str, does: dict) -> None:
+def _act(i: EditInputs, pressed: str) -> None:
     if pressed:
-        does[pressed]()
-        i.touch()
+        i.act(ACTIONS[pressed])

@@ -172,25 +172,12 @@ class EditInputs(Inputs):
         """Marks the point under the mouse."""
         self._do(lambda e: e.mark(self._camera, *self.cursor))
 
-    def box(self) -> None:
-        self._shape = Editor.box
-        self._do(Editor.box)
-
-    def sphere(self) -> None:
-        self._shape = Editor.sphere
-        self._do(Editor.sphere)
-
-    def delete(self) -> None:
-        self._do(Editor.delete)
-
-    def keep(self) -> None:
-        self._do(Editor.keep)
-
-    def undo(self) -> None:
-        self._do(Editor.undo)
-
-    def floor(self) -> None:
-        self._do(Editor.floor)
+    def act(self, name: str) -> None:
+        """Does what the editor has by this name: box, sphere, delete, keep, undo or floor."""
+        act = getattr(Editor, name)
+        if name in ("box", "sphere"):
+            self._shape = act
+        self._do(act)
 
     def measure(self, length: float) -> None:
         """Scales so that A and B are that far apart."""

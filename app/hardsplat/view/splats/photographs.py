@@ -12,16 +12,16 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.masks import downsampled
 from hardsplat.step.photos import pack
-from hardsplat.view.splats.inputs import Viewpoint
+from hardsplat.view.splats.inputs import Inputs, Viewpoint
 
 
 class PhotographCache:
-    """background: (3,) colour behind transparent ones."""
+    """background: (3,) colour behind transparent ones. inputs: are changed when one arrives."""
 
-    def __init__(self, background):
-        self.background, self._key = background, None
+    def __init__(self, background, inputs: Inputs):
+        self.background, self._inputs = background, inputs
+        self._key: tuple | None = None
         self._future: Future | None = None
-        self._taken = False  # whether the outcome was handed out
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="photograph")
 
     def words(self, point: Viewpoint, width: int, height: int) -> np.ndarray | None:
@@ -31,21 +31,19 @@ class PhotographCache:
             return None
         key = (point.name, width, height)
         if key != self._key:
-            self._key, self._taken = key, False
+            self._key = key
             self._future = self._pool.submit(self._load, point.photo, width, height)
+            self._future.add_done_callback(self._arrived)
         if self._future is None or not self._future.done():
             return None
-        self._taken = True
         try:
             return self._future.result()
         except UserError:
             self._future = None
             raise
 
-    @property
-    def arrived(self) -> bool:
-        """Whether one is there that `words` has not handed out yet."""
-        return self._future is not None and self._future.done() and not self._taken
+    def _arrived(self, _: Future) -> None:
+        self._inputs.changed = True
 
     def _load(self, photo: Callable[[], np.ndarray], width: int, height: int) -> np.ndarray:
         return pack(downsampled(over(photo(), self.background), width, height))
