@@ -34,6 +34,7 @@ from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.viewer import Viewer
 from tests.helpers.training import settings
 from tests.helpers.xvfb import NEEDS_DISPLAY
+from tests.oracle import psnr
 
 pytestmark = NEEDS_DISPLAY
 W, H = 64, 48
@@ -128,10 +129,6 @@ class Seen:
         self.viewer.close()
         self.parameters.destroy()
         self.renderer.close()
-
-
-def psnr(a, b) -> float:
-    return -10 * math.log10(max(np.mean((a - b) ** 2), 1e-12))
 
 
 @pytest.fixture
@@ -333,45 +330,38 @@ class Watched(TrainingWindow):
         self.watch(self, run)
 
 
-def test_a_window_does_not_change_what_is_trained(training, tmp_path):
-    shown = []
-    preview = Watched(lambda p, s: shown.append(p.viewer.pictures))
-    with_window = training("with", preview)
-    without = training("without")
-    assert shown[-1] > 2 and preview.viewer.closed
+def test_a_window_shows_what_is_trained_and_does_not_change_it(
+    training, device, display, scene, tmp_path
+):
+    """After growth, with training drained, it equals a headless render of the splats."""
+    view, compared, pictures = load_scene(scene).views[0], [], []  # where the window begins
+
+    def watch(preview, run):
+        session, viewer = run.session, preview.viewer
+        pictures.append(viewer.pictures)
+        if session.step < 30 or compared:
+            return
+        session.drain()
+        glfw.set_window_pos(viewer.window.handle, 0, 0)
+        viewer.inputs.panels = False
+        gaussians, near = session.store.gaussians(), session.job.config.scene.near_plane
+        with Renderer(device) as renderer:
+            image, _ = renderer.forward(gaussians, view.camera, 0, near=near)
+        compared.append(0.0)
+        end = time.perf_counter() + SECONDS
+        while compared[0] < 45 and time.perf_counter() < end:
+            preview.turn(run, wait=True)
+            compared[0] = psnr(display.pixels()[:24, :32] / 255, np.clip(image, 0, 1))
+        viewer.inputs.panels = None
+
+    preview = Watched(watch)
+    with_window, without = training("with", preview), training("without")
+    assert compared[0] >= 45 and pictures[-1] > 2 and preview.viewer.closed
     assert with_window["splats"] == without["splats"] > 300
     curves = [metrics["curve"] | {"seconds": None} for metrics in (with_window, without)]
     assert len(curves[0]["loss"]) > 5 and curves[0] == curves[1]
     a, b = ((tmp_path / name / "splats.ply").read_bytes() for name in ("with", "without"))
     assert a == b
-
-
-def test_the_window_shows_the_splats_of_the_moment(training, device, display, scene):
-    """After growth, with training drained, it equals a headless render of the splats."""
-    renderer, compared = Renderer(device), []
-    view = load_scene(scene).views[0]  # where the window begins
-
-    def watch(preview, run):
-        session = run.session
-        if session.step < 30 or compared:
-            return
-        session.drain()
-        glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
-        preview.viewer.inputs.panels = False
-        preview.watch = lambda p, s: None
-        gaussians, end = session.store.gaussians(), time.perf_counter() + SECONDS
-        image, _ = renderer.forward(
-            gaussians, view.camera, 0, near=session.job.config.scene.near_plane
-        )
-        found = 0.0
-        while found < 45 and time.perf_counter() < end:
-            preview.turn(run, wait=True)
-            found = psnr(display.pixels()[:24, :32] / 255, np.clip(image, 0, 1))
-        compared.append((found, len(gaussians)))
-
-    training("shown", Watched(watch))
-    assert compared and compared[0][0] >= 45 and compared[0][1] > 300
-    renderer.close()
 
 
 def test_the_window_answers_while_a_batch_takes_long(training, monkeypatch):

@@ -6,7 +6,7 @@ They matter little to the photographs, and stand in the way of every other view.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.base.progress import Bar, through
+from hardsplat.export.cost import mean, psnr
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.colmap import read_seen
@@ -125,21 +126,6 @@ def _weights(camera: Camera, points: np.ndarray) -> np.ndarray:
     return image
 
 
-def psnrs(
-    gaussians: Gaussians,
-    views: Sequence[View],
-    photos: Sequence[np.ndarray],
-    renderer: Renderer,
-    near: float,
-    background: np.ndarray,
-) -> Iterator[float]:
-    """dB of each view. photos: (H, W, 3) uint8."""
-    for view, photo in zip(views, photos, strict=True):
-        image, _ = renderer.forward(gaussians, view.camera, near=near, background=background)
-        error = np.mean((np.clip(image, 0, 1) - photo / np.float32(255)) ** 2, dtype=np.float64)
-        yield -10 * float(np.log10(max(error, 1e-12)))
-
-
 NAME = "clean.ply"
 PRICE = 0.02  # dB that photographs may lose
 PARTS = 8  # into which what may go is cut to find how much of it should, twice
@@ -227,7 +213,11 @@ def _quality(
     photos = [over(photo, behind) for photo in load_images(views, progress=False)]
 
     def quality(gaussians: Gaussians) -> float:
-        return float(np.mean(list(psnrs(gaussians, views, photos, renderer, near, background))))
+        found = []
+        for view, photo in zip(views, photos, strict=True):
+            image, _ = renderer.forward(gaussians, view.camera, background=background, near=near)
+            found.append(psnr(np.clip(image, 0, 1), photo / np.float32(255)))
+        return mean(found)
 
     return quality
 

@@ -47,13 +47,9 @@ class Converted:
     cost: Cost | None = None
 
 
-def importance(first: int, g: Gaussians) -> np.ndarray:
+def importance(g: Gaussians) -> np.ndarray:
     """(N,) opacity times the sum of the areas of an ellipsoid's three cross-sections, which is
-    about proportional to how much of an image it covers.
-
-    first: position in the file of the piece's first splat, for weights that belong to splats of a
-    file instead of following from them, such as their contribution to training views.
-    """
+    about proportional to how much of an image it covers."""
     a, b, c = g.scales.T.astype(np.float64)
     return g.opacities * (a * b + b * c + c * a)
 
@@ -69,7 +65,6 @@ def convert(
     morton: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
-    weigh: Callable[[int, Gaussians], np.ndarray] | None = None,
     device: str | None = None,
     edit: Edit | None = None,
     measured: bool = True,
@@ -81,9 +76,8 @@ def convert(
     target is turned so that its format's up does. crop: ("box", x0, y0, z0, x1, y1, z1) or
     ("sphere", x, y, z, radius), in the source's world as other commands see it; splats with their
     centre inside are kept. min_opacity: splats below are left out. max_splats: the most that are
-    kept, those with the largest `weigh` (first position in the file, piece) -> (N,); without it
-    those of a result folder that contribute most to its training views, drawn on `device` or its
-    own, and of a file those of the largest `importance`. morton: neighbours in space become
+    kept, those of a result folder that contribute most to its training views, drawn on `device` or
+    its own, and of a file those of the largest `importance`. morton: neighbours in space become
     neighbours in the file; formats that compress are always written so. edit: what is done to the
     splats after `crop`. measured: of the splats of a run, what the file costs is measured, for
     which all of them are read. Memory holds a piece of 32 768 splats besides, and per splat of the
@@ -113,25 +107,22 @@ def convert(
     note_filter(target, splats.antialiased)
     views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
     degree = min(_degree(source, splats.sh_degree, sh_degree), row.highest_degree)
-    seen = unseen = None
+    seen = unseen = weights = None
     if views and degree and row.by_views:
         packed = "colours are packed for all views alike, not for those it was trained on"
         found = _unless_missing(views, lambda s: (s.directions(degree), s.complete), packed)
         if found:
             seen = found[0].astype(np.float32)
-            unseen = hidden(seen[:, 0]) if found[1] else None
-    if weigh is None and seen is not None:
-        weigh = _weighing(seen[:, 0])
-    if weigh is None and views and max_splats and max_splats < splats.count:
+            unseen, weights = hidden(seen[:, 0]) if found[1] else None, seen[:, 0]
+    if weights is None and views and max_splats and max_splats < splats.count:
         chosen = "splats are chosen by opacity and size, not by contribution to training views"
         weights = _unless_missing(views, SeenSplats.contributions, chosen)
-        weigh = None if weights is None else _weighing(weights)
-    weigh, ordered = weigh or importance, morton or row.morton
+    ordered = morton or row.morton
     if unseen is not None and unseen.any():
         few = f"{unseen.sum():,} splats, of which training views show as good as nothing"
         log.warning("%s: leaves out %s", target, few)
     keep, means = _chosen(
-        source, splats, edit, min_opacity, max_splats, weigh, unseen, ordered, quiet
+        source, splats, edit, min_opacity, max_splats, weights, unseen, ordered, quiet
     )
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
     moved = edit.moved
@@ -188,11 +179,6 @@ def convert(
     return replace(done, cost=cost)
 
 
-def _weighing(weights: np.ndarray) -> Callable[[int, Gaussians], np.ndarray]:
-    """`weigh` of `convert` that looks weights (splats of the file,) up."""
-    return lambda first, piece: weights[first : first + len(piece)]
-
-
 def _unless_missing(
     views: Callable[[], SeenSplats], find: Callable[[SeenSplats], T], otherwise: str
 ) -> T | None:
@@ -211,31 +197,33 @@ def _chosen(
     edit: Edit,
     min_opacity: float,
     max_splats: int | None,
-    weigh: Callable[[int, Gaussians], np.ndarray],
+    weights: np.ndarray | None,
     unseen: np.ndarray | None,
     ordered: bool,
     quiet: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """(splats of the file,) bool, which are kept; where they are to be ordered their means (kept,
-    3). unseen: (splats of the file,) bool, which are left out."""
+    3). weights: (splats of the file,) by which the most are kept, else their importance. unseen:
+    bool, which are left out."""
     keep, at = np.zeros(splats.count, bool), 0
     dropped: Counter[str] = Counter()
-    weights = np.zeros(splats.count if max_splats else 0, np.float32)
+    ranks = np.zeros(splats.count if max_splats else 0, np.float32)
     means = np.empty((splats.count if ordered else 0, 3), np.float32)
     for piece in _shown(splats, "reading", quiet):
         span = slice(at, at + len(piece))
         good = faults(piece, dropped) & edit.inside(piece.means) & (piece.opacities >= min_opacity)
         keep[span] = good if unseen is None else good & ~unseen[span]
         if max_splats:
-            weights[span] = np.where(keep[span], weigh(at, piece), -1)
+            rank = importance(piece) if weights is None else weights[span]
+            ranks[span] = np.where(keep[span], rank, -1)
         if ordered:
             means[span] = piece.means
         at += len(piece)
     log_dropped(source, splats, dropped)
     if max_splats and keep.sum() > max_splats:
-        least = np.partition(weights, -max_splats)[-max_splats]
-        equal = np.flatnonzero(weights == least)
-        keep = weights > least
+        least = np.partition(ranks, -max_splats)[-max_splats]
+        equal = np.flatnonzero(ranks == least)
+        keep = ranks > least
         keep[equal[: max_splats - int(keep.sum())]] = True
     if not keep.any():
         what = f"none of its {splats.count:,} splats is left"

@@ -130,10 +130,10 @@ def cost_of(
         log.warning("note: what the file costs in quality is not measured: %s", error)
         return None
     if not views.photos:
-        return Cost(_mean(map(_psnr, after, before)), None, views.words)
+        return Cost(mean(map(psnr, after, before)), None, views.words)
     masks = [kept(photo) for photo in views.photos]
     photos = [over(photo, behind) / np.float32(255) for photo in views.photos]
-    now, then = (_mean(map(_psnr, images, photos, masks)) for images in (after, before))
+    now, then = (mean(map(psnr, images, photos, masks)) for images in (after, before))
     return Cost(now, then, views.words)
 
 
@@ -159,11 +159,13 @@ def _views(file: Path, config: TrainConfig, most: int, cut: bool) -> _Views:
     return _Views([view.camera for view in views], photos, f"{words} {kind} views")
 
 
-def _psnr(a: np.ndarray, b: np.ndarray, kept: np.ndarray | None = None) -> float:
+def psnr(a: np.ndarray, b: np.ndarray, kept: np.ndarray | None = None) -> float:
+    """dB of (H, W, 3) images of 0..1, where `kept`, (H, W) bool."""
     squares = np.square(a - b, dtype=np.float64)
     error = squares.mean() if kept is None else squares[kept].mean()
     return float(-10 * np.log10(max(error, 1e-12)))
 
 
-def _mean(values: Iterable[float]) -> float:
+def mean(values: Iterable[float]) -> float:
+    """That of any numbers."""
     return float(np.mean(list(values)))

@@ -13,14 +13,12 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free, replacing_folder, written
 from hardsplat.export.cost import cost_of
 from hardsplat.export.levels import WrittenLevels, write_levels
-from hardsplat.export.page import training_cameras
+from hardsplat.export.page import scene_of_page
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.splats import load_splats, open_splats
-from hardsplat.model.framing import direction
-from hardsplat.page.export import PageScene, view_header, write_stream_page
+from hardsplat.page.export import view_header, write_stream_page
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
-from hardsplat.tables.pictures import BACKGROUNDS
 
 NAME = "lod"
 # what a folder of levels holds, also after `hardsplat eval` has measured them
@@ -50,16 +48,14 @@ def lod(
     folder = Path(output) if output else home_of(file) / NAME if Path(result).is_dir() else beside
     _check_target(folder, overwrite)
     splats = open_splats(file)
-    cameras = training_cameras(file, config.scene, required=data_dir is not None)
-    background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
-    name = title or Path(config.scene.data_dir or file.stem).name
-    shown = PageScene(name, cameras, near, background, splats.antialiased, direction(up))
+    required = data_dir is not None
+    shown = scene_of_page(file, config.scene, splats.antialiased, title, up, required)
     started = time.perf_counter()
     with written(folder), replacing_folder(folder) as partial:
         extra = lambda sample: view_header(sample, shown)  # noqa: E731
         made = write_levels(splats, file, partial, extra, quiet=quiet)
         made = replace(made, folder=folder)
-        write_stream_page(partial, name)
+        write_stream_page(partial, shown.title)
         if (saved := run_of(file) / SAVED_NAME).is_file():
             shutil.copyfile(saved, partial / SAVED_NAME)
     counts = ", ".join(f"{count:,}" for count in made.counts)

@@ -13,7 +13,6 @@ from hardsplat.base.files import check_free
 from hardsplat.export.cost import cost_of
 from hardsplat.io.media.images import to_uint8
 from hardsplat.io.splats import load_splats
-from hardsplat.model.camera import Camera
 from hardsplat.model.framing import direction
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_page
@@ -67,12 +66,9 @@ def export(
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{path}: a page ends in .html")
     check_free(path, overwrite)
-    gaussians = load_splats(file)
-    cameras = training_cameras(file, config.scene, required=data_dir is not None)
-    background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
-    name, antialiased = Path(config.scene.data_dir or file.stem).name, config.raster.antialiased
-    shown = PageScene(title or name, cameras, near, background, antialiased, direction(up))
-    if cameras:
+    gaussians, antialiased = load_splats(file), config.raster.antialiased
+    shown = scene_of_page(file, config.scene, antialiased, title, up, required=data_dir is not None)
+    if shown.cameras:
         shown = replace(shown, picture=_picture(gaussians, shown, config.run.device))
     most = gaussians.sh_degree
     degree = min(most, 3 if sh_degree is None else sh_degree)
@@ -83,7 +79,7 @@ def export(
     splats = f"{written.splats:,} of {len(gaussians):,} splats in {each}"
     less = f", colour of SH degree {degree} (--sh-degree {most} keeps all)"
     less = less if sh_degree is None and degree < most else ""
-    print(f"{path}: {written.bytes / 1e6:.2f} MB, {splats}, {len(cameras)} cameras{less}")
+    print(f"{path}: {written.bytes / 1e6:.2f} MB, {splats}, {len(shown.cameras)} cameras{less}")
     del gaussians
     cost = cost_of(file, config, lambda: read_page(path)[0], filtered=antialiased)
     if cost:
@@ -99,19 +95,29 @@ def light_degree(splats: int, sh_degree: int) -> int:
     return max([min(1, sh_degree), *light])
 
 
-def training_cameras(file: Path, settings: SceneSettings, required: bool) -> dict[str, Camera]:
-    """Those that the splats of a file were trained on, by the names of their photographs; none
-    where the scene is gone, unless it is required."""
-    if settings.data_dir is None:
-        return {}
+def scene_of_page(
+    file: Path,
+    settings: SceneSettings,
+    antialiased: bool,
+    title: str | None,
+    up: str | None,
+    required: bool,
+) -> PageScene:
+    """What a page shows of the scene of a file's splats besides them: the cameras that they were
+    trained on, by the names of their photographs; none where the scene is gone, unless it is
+    required."""
+    cameras = {}
     try:
-        scene = scene_of(file, settings)
+        if settings.data_dir is not None:
+            scene = scene_of(file, settings)
+            cameras = {scene.views[i].name: scene.views[i].camera for i in scene.train}
     except UserError as error:
         if required:
             raise
         log.warning("note: the page has no cameras to jump to: %s", error)
-        return {}
-    return {scene.views[i].name: scene.views[i].camera for i in scene.train}
+    name = title or Path(settings.data_dir or file.stem).name
+    background, near = BACKGROUNDS[settings.background], settings.near_plane
+    return PageScene(name, cameras, near, background, antialiased, direction(up))
 
 
 def _picture(gaussians: Gaussians, shown: PageScene, device: str | None) -> np.ndarray | None:

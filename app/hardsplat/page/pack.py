@@ -29,10 +29,10 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from hardsplat.base.parallel import in_blocks
 from hardsplat.model import chunks, morton
-from hardsplat.model.camera import rotation_matrix
 from hardsplat.model.chunks import CHUNK
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
@@ -122,46 +122,21 @@ def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarra
     """(N, 4) unit quaternions and (N, 3) scales of the same Gaussians, with their axes named so
     that w is the largest it can be, and positive."""
     out, renamed = np.empty((len(quats), 4)), np.empty_like(scales)
+    cube = Rotation.create_group("O")  # the 24 rotations of a cube
+    conjugates = np.roll(cube.inv().as_quat(), 1, axis=1).astype(np.float32)
+    names = np.abs(cube.as_matrix()).argmax(axis=1)  # the old axis that each new axis lies along
 
     def rename(part: slice) -> None:
         q = quats[part].astype(np.float64)
-        q /= np.linalg.norm(q, axis=1, keepdims=True)
-        conjugates = (_AXES * [1, -1, -1, -1]).astype(np.float32)
         # by the real part of q times each of them
         best = np.abs(q.astype(np.float32) @ conjugates.T).argmax(axis=1)
-        q = _product(q, _AXES[best])
+        turned = Rotation.from_quat(np.roll(q, -1, axis=1)) * cube[best]
+        q = np.roll(turned.as_quat(), 1, axis=1)
         out[part] = q * np.where(q[:, :1] < 0, -1, 1)
-        renamed[part] = np.take_along_axis(scales[part], _NAMES[best], axis=1)
+        renamed[part] = np.take_along_axis(scales[part], names[best], axis=1)
 
     in_blocks(len(quats), _BLOCK, rename)
     return out, renamed
-
-
-def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Products of quaternions (..., 4), wxyz."""
-    (w, x, y, z), (W, X, Y, Z) = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
-    product = (
-        w * W - x * X - y * Y - z * Z,
-        w * X + x * W + y * Z - z * Y,
-        w * Y - x * Z + y * W + z * X,
-        w * Z + x * Y - y * X + z * W,
-    )
-    return np.stack(product, axis=-1)
-
-
-def _cube() -> tuple[np.ndarray, np.ndarray]:
-    """The 24 rotations of a cube: quaternions (24, 4), and (24, 3) the old axis that each new axis
-    lies along."""
-    found = np.array(np.meshgrid(*[[-1, 0, 1]] * 4, indexing="ij")).reshape(4, -1).T
-    found = found[np.isin(np.abs(found).sum(axis=1), (1, 2, 4))]
-    first = found[np.arange(len(found)), np.abs(found).argmax(axis=1)]
-    quats = found[first > 0].astype(np.float64)  # of q and -q, which are one rotation, the one
-    quats /= np.linalg.norm(quats, axis=1, keepdims=True)
-    turned = rotation_matrix(*quats.T)  # (3, 3, 24)
-    return quats, np.abs(turned).argmax(axis=0).T
-
-
-_AXES, _NAMES = _cube()
 
 
 def _positions(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
