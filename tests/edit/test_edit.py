@@ -14,9 +14,8 @@ from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model
-from hardsplat.settings.presets import save_config
-from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.command import evaluate_run
+from tests.helpers.splat_files import result_of
 from tests.helpers.spoiling import spoiled_values, survives
 from tests.helpers.tables import refusal, rows
 
@@ -126,9 +125,7 @@ def result(scene, tmp_path):
     """A result folder of the tiny scene, whose splats are its points."""
     opened = load_scene(scene)
     points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.95)
-    save_splats(tmp_path / "result" / "splats.ply", points)
-    save_config(TrainConfig.of(data_dir=scene).flat(), tmp_path / "result" / "config.toml")
-    return tmp_path / "result"
+    return result_of(tmp_path / "result", points, data_dir=scene)
 
 
 def test_cameras_go_along_with_edited_splats(result, scene, tmp_path, on_device):

@@ -15,8 +15,7 @@ from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.page.export import PageScene, write_page
 from hardsplat.page.unpack import read_page
 from hardsplat.raster.renderer import Renderer
-from tests.export.test_convert import result_of
-from tests.helpers.splat_files import some_splats
+from tests.helpers.splat_files import result_of, some_splats
 from tests.oracle import psnr
 
 
@@ -55,9 +54,10 @@ def test_it_is_the_psnr_of_the_file_that_was_written(device, run, splats, opened
     assert kind != ".ply" or cost.psnr == pytest.approx(cost.before, abs=1e-3)
 
 
-def test_a_format_that_cannot_ask_for_the_filter_is_drawn_without(device, splats, scene, tmp_path):
+def test_a_format_that_cannot_ask_for_the_filter_is_drawn_without(
+    device, splats, scene, opened, tmp_path
+):
     """The fault: the source with its filter and the file without are 40 dB apart at most."""
-    opened = load_scene(scene)
     run = result_of(tmp_path / "run", splats, antialiased=True, data_dir=scene)
     for kind, filtered in ((".splat", False), (".spz", True)):
         cost = convert(run, path := tmp_path / f"a{kind}", quiet=True).cost
@@ -66,11 +66,14 @@ def test_a_format_that_cannot_ask_for_the_filter_is_drawn_without(device, splats
         assert cost.before == pytest.approx(of_photographs(device, splats, opened, True), abs=0.01)
 
 
-@pytest.mark.parametrize("words", ["--up z", "--crop sphere 0 0 0 1 --up x", "--scale 3 --up z"])
+@pytest.mark.parametrize(
+    "words",
+    ["convert --up z", "convert --crop sphere 0 0 0 1 --up x", "edit --scale 3 --up z --output"],
+)
 def test_a_file_that_was_moved_is_seen_by_cameras_that_moved(run, tmp_path, capsys, words):
-    command = ["edit"] if "scale" in words else ["convert"]
-    target = ["-o", str(tmp_path / "a.glb")] if "scale" in words else [str(tmp_path / "a.glb")]
-    assert main([*command, str(run), *target, *words.split(), "--quiet"]) == 0
+    command, *flags = words.split()
+    where = [*flags, tmp_path / "a.glb"] if command == "edit" else [tmp_path / "a.glb", *flags]
+    assert main([command, *map(str, (run, *where)), "--quiet"]) == 0
     said = capsys.readouterr().out
     if "crop" in words:
         assert " dB " not in said  # it shows what the source does

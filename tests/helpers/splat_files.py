@@ -1,10 +1,15 @@
 """Splats to write into files, and what two sets of them differ by."""
 
+from pathlib import Path
+
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
+from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.settings.presets import save_config
+from hardsplat.settings.train import TrainConfig
 
 
 def some_splats(n=1500, degree=3, seed=0, size=0.03):
@@ -15,6 +20,13 @@ def some_splats(n=1500, degree=3, seed=0, size=0.03):
     scales = np.exp(rng.normal(np.log(size), 0.7, (n, 3)))
     means, quats = rng.normal(0, 2, (n, 3)), rng.normal(size=(n, 4))
     return Gaussians(means, quats, scales, rng.uniform(0.01, 0.99, n), sh)
+
+
+def result_of(folder: Path, g: Gaussians, antialiased: bool = False, **settings) -> Path:
+    """A result folder of these splats, as a run with these settings leaves it."""
+    save_splats(folder / "splats.ply", g, antialiased)
+    save_config(TrainConfig.of(antialiased=antialiased, **settings).flat(), folder / "config.toml")
+    return folder
 
 
 def covariances(g: Gaussians) -> np.ndarray:
