@@ -1,7 +1,5 @@
 """Buttons of the window, pressed with the mouse of a display without a screen."""
 
-from functools import partial
-
 import glfw
 import numpy as np
 import pytest
@@ -47,7 +45,7 @@ def press(seen, name: str, done, button: str = "1") -> None:
 
 def test_a_button_is_lit_while_the_mouse_is_there(window):
     x, y = map(round, widgets.PLACES["depth"])
-    look = partial(window.display.pixel, x + 40, y)
+    look = lambda: window.display.pixels()[y, x + 40].tolist()
     unlit = look()
     window.display.do("mousemove", x, y)
     window.until(lambda: look() != unlit, "a light")

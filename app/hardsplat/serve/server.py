@@ -239,7 +239,7 @@ class Frames:
         (client, screen, camera, key, scale), self._flying = self._flying, None
         self._fence.reset()
         self.frames += 1
-        ms = screen.ms()
+        ms = sum(screen.stages().values())
         if scale == 1:
             self._full_ms = ms
         self._cost = ms / 1000

@@ -38,20 +38,19 @@ class FitScreen(Screen):
         return source.resources["target"], source.resources["frame"], size, picture
 
     def _make(self, source: Any, size: tuple[int, int]) -> None:
-        rgba8 = FORMATS["unorm8"]
-        self._shown = Image(self.device, *size, rgba8.vk, rgba8.texel, "screen")
-        self._canvas["screen"] = self._shown
-        self._place = self._canvas["window_shown"] = self._host("window_shown", 1)
-        self._capture(*size)
+        rgba8, self._window = FORMATS["unorm8"], self._host("window_shown", 1)
+        screen = Image(self.device, *size, rgba8.vk, rgba8.texel, "screen")
+        self._canvas = {"screen": screen, "window_shown": self._window}
+        self._show(screen)
         resources = {**source.resources, **self._canvas}
-        self._recorder = Recorder(self.device, resources, timed=True)
-        self._recorder.run(build(self.device, FIT_SCREEN_PASS), threads=size)
-        self._recorder.copy("screen", "captured")
-        self._recorder.end()
+        self.commands = self._parts.add(Recorder(self.device, resources, timed=True))
+        self.commands.run(build(self.device, FIT_SCREEN_PASS), threads=size)
+        self.commands.copy("screen", "captured")
+        self.commands.end()
 
     def place(self, camera: Camera, sh_degree: int) -> None:
         size = camera.width, camera.height
-        self._place.upload(contract.struct("Window", size=size))
+        self._window.upload(contract.struct("Window", size=size))
 
 
 class FitPreview:

@@ -32,7 +32,7 @@ from hardsplat.view.interface import Interface
 from hardsplat.view.splats.controls import placed
 from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
 from hardsplat.view.splats.photographs import PhotographCache
-from hardsplat.view.splats.screen import REFRESH, Appearance, Comparison, Screen, coarse
+from hardsplat.view.splats.screen import REFRESH, Appearance, Screen, coarse, difference
 from hardsplat.view.window import Window, start
 
 OPENED = (1280, 800)  # px of a window to begin with, where the screen has room for it
@@ -199,7 +199,7 @@ class Viewer:
             self.window = self._parts.add(Window(self.title, self.room or OPENED, self.size))
             interface = Interface(self.window, self.inputs, self.facts, self.look)
             self.interface = self._parts.add(interface)
-            self.comparison = self._parts.add(Comparison(self.device, self.look))
+            self._exact = self._parts.add(Screen(self.device, self.look))  # in float32
             own = slow(self.device)
             captured = "host" if own else "device"
             self.screen = self._parts.add(self.make_screen(self.device, self.look, captured))
@@ -390,14 +390,18 @@ class Viewer:
         commands = [self.screen.commands]
         self._compared = i.tuning.compared and i.picture == "image" and self._scale == 1
         if self._compared:
-            look = self.screen.look
-            commands += self.comparison.begin(parameters, render, look, self.camera, degree)
+            options = replace(self.screen.look.options, format="float32")
+            self._exact.look = replace(self.screen.look, options=options)
+            self._exact.fit(parameters, render, "image")
+            self._exact.place(self.camera, degree)
+            commands.append(self._exact.commands)
         return commands
 
     def _compare(self) -> None:
         """Shows how the last picture differs from the same one in float32."""
-        size = self._shown.scene
-        self.facts.difference, texels = self.comparison.end(self.screen, *size)
+        self.screen.complete()
+        both = (screen.colors(*self._shown.scene) for screen in (self.screen, self._exact))
+        self.facts.difference, texels = difference(*both)
         self.face.photo(texels)
         self._photo = None
         self._shown = replace(

@@ -3,7 +3,7 @@ given parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.owned import Owned
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import finished
 from hardsplat.raster.core.parameters import Parameters
@@ -70,34 +71,26 @@ class Screen:
     look: of the next picture; may be changed. captured: `copy` has the picture, too; in host
     memory, where texels() then waits for nothing, or with "device" on the device. picture: that
     fit() was last called for. span: the numbers at the ends of the palette, None without any.
+    commands: a picture of what place() last said. All but `look` is there from fit() on.
     """
 
+    image: Image
     copy: Buffer
+    commands: Recorder
 
     def __init__(self, device: Device, look: Appearance, captured: str = ""):
         self.device, self.look, self._captured = device, look, captured
         self._own = {name: self._host(name, 1) for name in ("camera", "frame")}
         self._raster: HardwareRasterizer | None = None
-        self._recorder: Recorder | None = None
         self._canvas: dict[str, Buffer | Image] = {}
-        self._drawn: tuple = (None, None)
+        self._drawn: tuple[Any, tuple] = (None, ())
+        self._parts = Owned()
         self.picture = "image"
         self.span: tuple[float, float] | None = None
 
     def _host(self, name: str, count: int) -> Buffer:
         """Rows of the contract in host memory."""
         return Buffer(self.device, count * contract.itemsize(name), name, host=True)
-
-    @property
-    def commands(self) -> Recorder:
-        """A picture of what place() last said."""
-        if self._recorder is None:
-            raise RuntimeError("there is nothing to draw before fit()")
-        return self._recorder
-
-    @property
-    def image(self) -> Image:
-        return self._shown
 
     def _key(self, parameters: Parameters, size: tuple[int, int], picture: str) -> tuple:
         """What buffers and commands depend on."""
@@ -110,21 +103,19 @@ class Screen:
         drawn = self._key(parameters, size, picture)
         return self._drawn[0] is parameters and self._drawn[1] == drawn
 
-    def fit(self, parameters: Parameters, size: tuple[int, int], picture: str) -> bool:
-        """Makes buffers and commands for pictures of this size, or keeps those there are. Whether
-        they are new.
+    def fit(self, parameters: Parameters, size: tuple[int, int], picture: str) -> None:
+        """Makes buffers and commands for pictures of this size, or keeps those there are.
 
         parameters: as they are now; a training makes room for more splats in them. Raises UserError
         for a look that the device cannot draw, OutOfMemory; nothing is drawn any more then.
         """
         if self.fits(parameters, size, picture):
-            return False
+            return
         drawn = self._key(parameters, size, picture)
         self._release()
         self.picture = picture
         self._make(parameters, size)
         self._drawn = parameters, drawn
-        return True
 
     def _make(self, parameters: Parameters, size: tuple[int, int]) -> None:
         """Makes buffers and commands for `picture`, in place of none."""
@@ -135,38 +126,35 @@ class Screen:
         if row.in_order:
             options = in_order(self.device, options)
         options = untimed(self.device, options)
-        self._raster = HardwareRasterizer(
-            self.device, parameters, width, height, options, sink=None
-        )
-        self._canvas = allocate_show(self.device, width, height)
+        raster = HardwareRasterizer(self.device, parameters, width, height, options, sink=None)
+        self._raster = self._parts.add(raster)
+        canvas = allocate_show(self.device, width, height)
         for name in ("palette", "values"):
-            self._canvas.pop(name).destroy()
-        palette = self._canvas["palette"] = self._host("palette", 1)
-        palette.upload(palette_data(self.picture))
-        self._values = self._canvas["values"] = self._host("values", width * height)
-        shown = self._canvas["shown"]
+            canvas.pop(name).destroy()
+        self._palette, self._values = self._host("palette", 1), self._host("values", width * height)
+        self._palette.upload(palette_data(self.picture))
+        self._canvas = canvas | {"palette": self._palette, "values": self._values}
+        shown = canvas["shown"]
         assert isinstance(shown, Image)
-        self._shown = shown
-        if self._captured:
-            self._capture(width, height)
-        self._record(self._raster)
+        self._show(shown)
+        self._record(raster)
 
-    def _capture(self, width: int, height: int) -> None:
-        host = self._captured == "host"
-        self.copy = Buffer(self.device, width * height * 4, "captured", host=host)
-        self._canvas["captured"] = self.copy
+    def _show(self, image: Image) -> None:
+        """Has the canvas, and room for a copy of the image in it."""
+        self.image, host = image, self._captured == "host"
+        if self._captured:
+            self.copy = Buffer(self.device, image.width * image.height * 4, "captured", host=host)
+            self._canvas["captured"] = self.copy
+        self._parts.add_all(self._canvas.values())
 
     def _record(self, raster: HardwareRasterizer) -> None:
-        width, height = raster.width, raster.height
-        if self._recorder is not None:
-            self._recorder.destroy()
         resources = {**raster.resources, **self._canvas, **self._own}
-        self._recorder = recorder = Recorder(self.device, resources, timed=True)
-        raster.record_forward(recorder, self.picture)
-        record_show(recorder, self.picture, width, height)
+        self.commands = commands = self._parts.add(Recorder(self.device, resources, timed=True))
+        raster.record_forward(commands, self.picture)
+        record_show(commands, self.picture, raster.width, raster.height)
         if self._captured:
-            recorder.copy("shown", "captured")
-        recorder.end()
+            commands.copy("shown", "captured")
+        commands.end()
 
     def place(self, camera: Camera, sh_degree: int) -> None:
         """What the next picture shows: as much of the upper left as the camera has px. No frame may
@@ -184,6 +172,7 @@ class Screen:
         raster = self._raster
         if raster is None or raster.lists is None or not raster.reserve_pairs():
             return True
+        self._parts.drop(self.commands)
         self._record(raster)
         return False
 
@@ -192,7 +181,7 @@ class Screen:
         whether its ends, `span`, are others now."""
         before, self.span = self.span, self._ends(camera)
         if self.span not in (None, before):
-            self._canvas["palette"].upload(palette_data(self.picture, self.span))
+            self._palette.upload(palette_data(self.picture, self.span))
         return self.span != before
 
     def _ends(self, camera: Camera) -> tuple[float, float] | None:
@@ -214,9 +203,9 @@ class Screen:
     def texels(self, width: int, height: int) -> np.ndarray:
         """(height, width, 4) uint8 of the last frame, which must be done."""
         if self._captured == "host":
-            texels = self.copy.array().reshape(self._shown.height, self._shown.width, 4)
+            texels = self.copy.array().reshape(self.image.height, self.image.width, 4)
         else:
-            texels = self._shown.download()
+            texels = self.image.download()
         return np.array(texels[:height, :width])
 
     def pixels(self, width: int, height: int) -> np.ndarray:
@@ -241,16 +230,9 @@ class Screen:
         device has no clock."""
         return self.commands.times()
 
-    def ms(self) -> float:
-        """All of them together."""
-        return sum(self.stages().values())
-
     def _release(self) -> None:
-        for part in (self._recorder, self._raster, *self._canvas.values()):
-            if part is not None:
-                part.destroy()
-        self._recorder, self._raster, self._canvas, self._drawn = None, None, {}, (None, None)
-        self.span = None
+        self._parts.destroy()
+        self._raster, self._canvas, self._drawn, self.span = None, {}, (None, ()), None
 
     def destroy(self) -> None:
         """No frame may be in flight."""
@@ -271,40 +253,6 @@ class Difference:
     psnr: float
     largest: float
     louder: float
-
-
-class Comparison:
-    """Draws the other picture, by the blending unit in float32 or, where that cannot, in a
-    shader."""
-
-    def __init__(self, device: Device, look: Appearance):
-        self._screen = Screen(device, look)
-
-    def begin(
-        self,
-        parameters: Parameters,
-        size: tuple[int, int],
-        look: Appearance,
-        camera: Camera,
-        sh_degree: int,
-    ) -> Sequence[Recorder]:
-        """The commands that draw it, for the submission of the first. size, camera, look: of that,
-        px. Raises UserError where the device has no such target."""
-        self._screen.look = replace(look, options=replace(look.options, format="float32"))
-        self._screen.fit(parameters, size, "image")
-        self._screen.place(camera, sh_degree)
-        return [self._screen.commands]
-
-    def end(self, screen: Screen, width: int, height: int) -> tuple[Difference, np.ndarray]:
-        """The difference of both pictures, which must be done, and (height, width, 4) uint8 of
-        it."""
-        screen.complete()
-        both = (s.colors(width, height) for s in (screen, self._screen))
-        return difference(*both)
-
-    def destroy(self) -> None:
-        """No picture may be in flight."""
-        self._screen.destroy()
 
 
 def difference(a: np.ndarray, b: np.ndarray) -> tuple[Difference, np.ndarray]:
