@@ -14,7 +14,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import Owned
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import finished
 from hardsplat.raster.core.parameters import Parameters
