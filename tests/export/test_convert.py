@@ -111,7 +111,7 @@ def test_splats_are_chosen_by_what_they_contribute(scene, opened, device, tmp_pa
     folder = result_of(tmp_path / "run", g, data_dir=scene, data_factor=2)
 
     def far(source, name):
-        convert(source, tmp_path / name, max_splats=100, quiet=True)
+        convert(source, tmp_path / name, max_splats=100, quiet=True, measured=False)
         return (np.abs(load_splats(tmp_path / name).means).max(axis=1) > 50).sum()
 
     assert far(folder, "a.npz") == 0 and far(folder / "splats.ply", "b.npz") == 50
@@ -177,8 +177,9 @@ def test_sog_of_a_result_keeps_colours_that_views_see(scene, opened, device, tmp
 
     def error(source):
         """Of the mean colour, and of the colour in any direction."""
-        convert(source, tmp_path / "a.sog", up=up, overwrite=True, quiet=True)
-        packed = rotated(load_splats(tmp_path / "a.sog"), back)
+        target = tmp_path / "a.sog"
+        convert(source, target, up=up, overwrite=True, quiet=True, measured=False)
+        packed = rotated(load_splats(target), back)
         apart = ((g.means[:, None] - packed.means[None]) ** 2).sum(axis=2)
         change = packed.sh[apart.argmin(axis=1)] - g.sh
         mean = np.einsum("nk,nkc->nc", seen / seen.sum(), change)
@@ -268,7 +269,8 @@ def test_the_filter_of_splats_is_said_where_a_format_can(scene, tmp_path, caplog
     result_of(tmp_path / "run", g, antialiased=True, data_dir=scene)
     for row in FILE_FORMATS.values():
         if row.writes:
-            convert(tmp_path / "run", path := tmp_path / f"a{row.suffix}", quiet=True)
+            path = tmp_path / f"a{row.suffix}"
+            convert(tmp_path / "run", path, quiet=True, measured=False)
             warned = any(path.name in m and "2D filter" in m for m in caplog.messages)
             assert is_antialiased(path) == row.keeps_filter == (not warned)
             if not row.by_views:  # which leave out what no view shows

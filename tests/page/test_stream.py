@@ -2,7 +2,6 @@
 refuse."""
 
 import functools
-import http.server
 import json
 import shutil
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hardsplat.export import opening
 from hardsplat.export.levels import write_levels
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import in_memory
@@ -53,10 +53,7 @@ def folder(tmp_path_factory, splats):
     return path
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
+class Handler(opening._Handler):
     def end_headers(self):
         self.send_header("Cache-Control", "no-store")
         super().end_headers()
@@ -67,9 +64,8 @@ def site(tmp_path_factory, folder):
     """(folder that is served, its address); the levels are in its folder scene."""
     root = tmp_path_factory.mktemp("site")
     shutil.copytree(folder, root / "scene")
-    handler = functools.partial(_Quiet, directory=root)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.handle_error = lambda *_: None  # of pages that are left while they load
+    handler = functools.partial(Handler, directory=root)
+    with opening._Server(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield root, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -1,6 +1,7 @@
 """Levels of detail and tiles on a device, under a budget of splats."""
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -42,8 +43,23 @@ def lod(tmp_path_factory, splats):
     return folder
 
 
-def test_levels_follow_camera_and_budget(lod):
-    tree = streamed_sog.read_tree(lod / streamed_sog.NAME)
+@pytest.fixture(scope="module")
+def tree(lod):
+    return streamed_sog.read_tree(lod / streamed_sog.NAME)
+
+
+@contextmanager
+def streamed(tree, device, budget=None):
+    """(splats of a tree on the device, their parameters)."""
+    scene = StreamedSplats(tree, device, NEAR, budget)
+    parameters = Parameters(device, scene.capacity, scene.sh_degree)
+    scene.begin(parameters)
+    yield scene, parameters
+    parameters.destroy()
+    scene.close()
+
+
+def test_levels_follow_camera_and_budget(tree):
     place = tree.bounds, tree.count, tree.errors
     sight, most = Sight.of(camera(), NEAR), int(tree.count[:, 0].sum())
     assert (choose_levels(*place, sight, most) == 0).all()
@@ -60,47 +76,38 @@ def test_levels_follow_camera_and_budget(lod):
     assert (chosen[~seen] == tree.levels - 1).all() and (chosen[seen] == 0).all()
 
 
-def test_what_is_on_the_device_is_what_was_chosen(lod, device):
-    tree = streamed_sog.read_tree(lod / streamed_sog.NAME)
-    scene = StreamedSplats(tree, device, NEAR, 1500)
-    parameters = Parameters(device, scene.capacity, scene.sh_degree)
-    scene.begin(parameters)
-    for view in (camera(), camera(x=-3.0, z=2.0), camera(z=30.0), camera(x=3.0, z=2.0), camera()):
-        scene.show(parameters, view)
-        assert not scene.show(parameters, view) and scene.count <= 1500
-        there = parameters.download()
-        there = there[there.opacities > 1e-6]
-        wanted = []
-        for leaf, level in enumerate(scene.shown):
-            chunk = load_splats(tree.files[tree.file[leaf, level]])
-            first = tree.first[leaf, level]
-            wanted.append(chunk.means[first : first + tree.count[leaf, level]])
-        wanted = np.concatenate(wanted)
-        assert len(there) == len(wanted) == scene.count
-        order = lambda means: means[np.lexsort(means.T)]
-        np.testing.assert_array_equal(order(there.means), order(wanted))
-    assert sum(map(len, scene._slots)) + len(scene._free) == scene.capacity // SLOT
-    parameters.destroy()
-    scene.close()
+def test_what_is_on_the_device_is_what_was_chosen(tree, device):
+    views = camera(), camera(x=-3.0, z=2.0), camera(z=30.0), camera(x=3.0, z=2.0), camera()
+    with streamed(tree, device, 1500) as (scene, parameters):
+        for view in views:
+            scene.show(parameters, view)
+            assert not scene.show(parameters, view) and scene.count <= 1500
+            there = parameters.download()
+            there = there[there.opacities > 1e-6]
+            wanted = []
+            for leaf, level in enumerate(scene.shown):
+                chunk = load_splats(tree.files[tree.file[leaf, level]])
+                first = tree.first[leaf, level]
+                wanted.append(chunk.means[first : first + tree.count[leaf, level]])
+            wanted = np.concatenate(wanted)
+            assert len(there) == len(wanted) == scene.count
+            order = lambda means: means[np.lexsort(means.T)]
+            np.testing.assert_array_equal(order(there.means), order(wanted))
+        assert sum(map(len, scene._slots)) + len(scene._free) == scene.capacity // SLOT
 
 
-def test_without_waiting_it_begins_coarse_and_ends_the_same(lod, device):
-    tree = streamed_sog.read_tree(lod / streamed_sog.NAME)
-    scene = StreamedSplats(tree, device, NEAR)
-    parameters = Parameters(device, scene.capacity, scene.sh_degree)
-    scene.begin(parameters)
-    assert scene.count == 0 and scene.budget == scene.total == 4000
-    levels = []
-    for _ in range(1000):
-        scene.show(parameters, camera(), wait=False)
-        levels.append(scene.shown.copy())
-        if (scene.shown == 0).all():
-            break
-        for future in list(scene._loading.values()):
-            future.result()
+def test_without_waiting_it_begins_coarse_and_ends_the_same(tree, device):
+    with streamed(tree, device) as (scene, parameters):
+        assert scene.count == 0 and scene.budget == scene.total == 4000
+        levels = []
+        for _ in range(1000):
+            scene.show(parameters, camera(), wait=False)
+            levels.append(scene.shown.copy())
+            if (scene.shown == 0).all():
+                break
+            for future in list(scene._loading.values()):
+                future.result()
     assert (levels[-1] == 0).all() and any((shown == tree.levels - 1).any() for shown in levels)
-    parameters.destroy()
-    scene.close()
 
 
 def drawn(words, folder) -> np.ndarray:
@@ -134,21 +141,15 @@ def test_tiles_of_a_joined_scene(tmp_path, splats, device, monkeypatch):
     file = tmp_path / "splats.ply"
     assert tree_of(file, None, device) is None
     monkeypatch.setattr(streaming, "device_budget", lambda *_: 3000)
-    tree = tree_of(file, None, device)
-    scene = StreamedSplats(tree, device, NEAR)
-    parameters = Parameters(device, scene.capacity, scene.sh_degree)
-    scene.begin(parameters)
-    scene.show(parameters, camera(x=6.0, z=6.0))
-    assert scene.shown.tolist() == [0, -1] and scene.count == rows[0]["splats"]
-    scene.show(parameters, camera(x=-6.0, z=6.0))
-    assert scene.shown.tolist() == [-1, 0] and scene.count == rows[1]["splats"]
-    with Renderer(device, "tiled") as renderer:
-        there = parameters.download()
-        image, _ = renderer.forward(there[there.opacities > 1e-6], camera(), near=NEAR)
-        right, _ = renderer.forward(splats[splats.means[:, 0] >= 0], camera(), near=NEAR)
-    np.testing.assert_allclose(image, right, atol=2e-3)
-    parameters.destroy()
-    scene.close()
+    with streamed(tree_of(file, None, device), device) as (scene, parameters):
+        for x, shown, row in ((6.0, [0, -1], rows[0]), (-6.0, [-1, 0], rows[1])):
+            scene.show(parameters, camera(x=x, z=6.0))
+            assert scene.shown.tolist() == shown and scene.count == row["splats"]
+        with Renderer(device, "tiled") as renderer:
+            there = parameters.download()
+            image, _ = renderer.forward(there[there.opacities > 1e-6], camera(), near=NEAR)
+            right, _ = renderer.forward(splats[splats.means[:, 0] >= 0], camera(), near=NEAR)
+        np.testing.assert_allclose(image, right, atol=2e-3)
     rows[0]["file"] = "../a.ply"
     (tmp_path / "tiles.json").write_text(json.dumps({"tiles": rows}))
     assert "tiles.json: truncated or damaged: it names a file elsewhere" in refusal(

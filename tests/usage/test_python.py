@@ -108,7 +108,7 @@ def test_files(start, result, small, tmp_path):
          **common, **drawn)  # fmt: skip
     call("convert", path, tmp_path / "a.spz", sh_degree=1, crop=("sphere", "0", "0", "0", "9"),
          min_opacity=0.01, max_splats=99, morton=True, quiet=True, device=None, measured=True,
-         weigh=lambda first, splats: splats.opacities, edit=None, **common)  # fmt: skip
+         edit=None, **common)  # fmt: skip
     assert len(call("load_splats", tmp_path / "a.spz")) <= 99
     gaussians = call("load_splats", path)
     call("save_splats", tmp_path / "b.ply", gaussians, antialiased=True)

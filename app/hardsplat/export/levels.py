@@ -260,8 +260,13 @@ def _workers(splats: int) -> Iterator[tuple[Executor, int]]:
     from loky import BrokenProcessPool, ProcessPoolExecutor
 
     number = min(_PROCESSES, CORES)
-    alone = {"OPENBLAS_NUM_THREADS": "1"}
-    pool = ProcessPoolExecutor(number, timeout=_IDLE, initializer=_leave_interrupts, env=alone)
+    pool = ProcessPoolExecutor(
+        number,
+        timeout=_IDLE,
+        initializer=signal.signal,  # Ctrl-C is for this process, which then ends the others
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+        env={"OPENBLAS_NUM_THREADS": "1"},
+    )
     try:
         with _interrupts_held():
             pool.submit(int)  # starts all of them
@@ -271,11 +276,6 @@ def _workers(splats: int) -> Iterator[tuple[Executor, int]]:
         raise UserError(f"levels of detail: {what}; close other programs, and try again") from None
     finally:
         pool.shutdown(kill_workers=True)
-
-
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that started this one, which then ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

@@ -148,8 +148,6 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
     """A viser server behind a door. Raises UserError where the address cannot be had."""
     import viser
     import websockets.asyncio.server as served
-    from websockets.datastructures import Headers
-    from websockets.http11 import Response
 
     door = Door(address, free_port(address))
     serve, behind = served.serve, []
@@ -162,9 +160,9 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
             if refused is None:
                 return process_request(connection, request)
             status, headers, text = refused
-            body = text.encode()
-            kind = {"Content-Type": "text/plain", "Content-Length": str(len(body))}
-            return Response(status, status.phrase, Headers(headers | kind), body)
+            response = connection.respond(status, text)
+            response.headers.update(headers)
+            return response
 
         behind.append(port)
         others |= {"max_size": LARGEST, "logger": log}

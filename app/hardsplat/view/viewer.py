@@ -84,10 +84,6 @@ class Presenter:
             return False
         return self._landed() and self._fits(now) and self.surface.ready()
 
-    def wake(self) -> None:
-        """Has frames drawn: the second one has windows that fit their text."""
-        self._awake = max(self._awake, 2)
-
     def _fits(self, now: float) -> bool:
         """Whether there is a swapchain of the window's size, which it gets once that has
         settled."""
@@ -115,6 +111,7 @@ class Presenter:
             self.canvas.texture("gui_scene", screen.texels(width, height))
         else:
             self.canvas.take("gui_scene", screen.copy, screen.image.width, screen.image.height)
+        self._awake = max(self._awake, 2)  # the second frame has windows that fit their text
 
     def forget(self) -> None:
         """What that picture was copied from may go: it stays."""
@@ -304,7 +301,6 @@ class Viewer:
             self.facts.span = screen.span
             if self._capturing:
                 self._save(*self._shown.scene)
-            self.face.wake()
         return not self._flying
 
     def _next(self, parameters: Parameters, sh_degree: int) -> None:

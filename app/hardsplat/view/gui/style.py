@@ -19,7 +19,7 @@ def rgb(code: int, alpha: float = 1.0) -> Color:
 
 TEXT, FAINT, ACCENT = rgb(0xE7E9EE), rgb(0x8D94A3), rgb(0x4C9FF0)
 GROUND, RAISED, EDGE = rgb(0x15171C), rgb(0x262A33), rgb(0x343A46)
-ORANGE, GREEN, RED = rgb(0xF0A04C), rgb(0x5CC489), rgb(0xD9534F)
+ORANGE, RED = rgb(0xF0A04C), rgb(0xD9534F)
 
 _COLORS = {
     "TEXT": TEXT,

@@ -57,45 +57,19 @@ def slider(
     log: bool = False,
 ) -> float | None:
     """The value that was chosen now. format: None for `digits`."""
-    _track(name)
-    flags = imgui.SliderFlags.LOGARITHMIC if log else imgui.SliderFlags.NONE
-    flags |= imgui.SliderFlags.NO_INPUT
-    changed, value = imgui.slider_float(f"##{name}", value, low, high, " ", flags)
-    _value(format.format(value) if format else digits(value))
-    return value if changed else None
-
-
-def steps(name: str, value: int, low: int, high: int) -> int | None:
-    """The whole number that was chosen now."""
-    _track(name)
-    flags = imgui.SliderFlags.NO_INPUT
-    changed, value = imgui.slider_int(f"##{name}", value, low, high, " ", flags)
-    _value(str(value))
-    return value if changed else None
-
-
-def _track(name: str) -> None:
     label(name)
     imgui.set_next_item_width(-em(VALUE))
     imgui.push_style_var(imgui.StyleVar.FRAME_PADDING, (em(0.4), em(0.1)))
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + em(0.2))
-
-
-def _value(text: str) -> None:
-    """At the end of the line."""
+    flags = imgui.SliderFlags.LOGARITHMIC if log else imgui.SliderFlags.NONE
+    flags |= imgui.SliderFlags.NO_INPUT
+    changed, value = imgui.slider_float(f"##{name}", value, low, high, " ", flags)
     imgui.pop_style_var()
     imgui.same_line()
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - em(0.03))
     imgui.align_text_to_frame_padding()
-    imgui.text(text)
-
-
-def combo(name: str, chosen: str, items: Sequence[str]) -> str | None:
-    """The item that was chosen now."""
-    label(name)
-    place = items.index(chosen) if chosen in items else -1
-    changed, place = imgui.combo(f"##{name}", place, items)
-    return items[place] if changed else None
+    imgui.text(format.format(value) if format else digits(value))
+    return value if changed else None
 
 
 def segments(

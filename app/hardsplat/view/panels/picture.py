@@ -46,8 +46,9 @@ def _splats(ui: Ui) -> None:
         i.tune(splat_scale=scale)
     if i.sh_degree:
         degree = i.sh_degree if t.degree is None else min(t.degree, i.sh_degree)
-        if (chosen := widgets.steps("colour degree", degree, 0, i.sh_degree)) is not None:
-            i.tune(degree=None if chosen == i.sh_degree else chosen)
+        chosen = widgets.slider("colour degree", degree, 0, i.sh_degree, "{:.0f}")
+        if chosen is not None:
+            i.tune(degree=None if round(chosen) == i.sh_degree else round(chosen))
         widgets.hint("Highest degree of spherical harmonics; 0: the same from everywhere")
     widgets.label("background")
     color = t.background or ui.look.background
