@@ -67,7 +67,7 @@ def _edit(viewer: Viewer) -> None:
     i.mark()  # type: ignore[attr-defined]
     i.cursor = 0.553 * i.window[0], 0.40 * i.window[1]
     i.mark()  # type: ignore[attr-defined]
-    i.sphere()  # type: ignore[attr-defined]
+    i.act("sphere")  # type: ignore[attr-defined]
 
 
 def _trained(viewer: Viewer) -> bool:

@@ -6,10 +6,11 @@ import logging
 import os
 import tempfile
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import ImageColor  # names of colours
@@ -147,10 +148,8 @@ def render(
                 span = look.range or _span(painter, name, shots)
                 painter.span(name, *span)
                 legends[name] = {size: Legend(name, span, *size) for size in sizes}
-        sink: Videos | Stills = Stills(out, names, transparent)
-        if is_video(out):
-            pace = framing.fps or (keys.fps if keys else None) or FPS
-            sink = Videos(out, names, shots[0].camera, pace)
+        pace = framing.fps or (keys.fps if keys else None) or FPS
+        sink = Sink(out, names, transparent, shots[0].camera, pace)
         _draw(painter, shots, sink, depth_raw, quiet, legends if look.legend else {})
         if said := [next(iter(of_sizes.values())).text for of_sizes in legends.values()]:
             others = "" if look.range else " (--range LOW HIGH chooses others)"
@@ -165,7 +164,7 @@ def render(
 def _draw(
     painter: Painter,
     shots: list[Shot],
-    sink: Stills | Videos,
+    sink: Sink,
     depth_raw: bool,
     quiet: bool,
     legends: dict[str, dict],
@@ -182,7 +181,7 @@ def _draw(
                     if name in sink.modes:
                         legend = legends.get(name, {}).get(size)
                         sink.picture(shot.name, name, legend.put_on(image) if legend else image)
-                    if depth_raw and name == "depth" and isinstance(sink, Stills):
+                    if depth_raw and name == "depth":
                         sink.numbers(shot.name, painter.values(name, camera, drawn=True))
                 done += 1
     except KeyboardInterrupt:
@@ -330,74 +329,61 @@ def _numbers(folder: Path, name: str) -> Path:
     return folder / f"{name}.depth.npy"
 
 
-class _Sink:
-    """Runs jobs in `workers` threads; one of one thread runs them in order. What one raises comes
-    out of the next call, or of the end."""
+class Sink:
+    """Writes pictures in threads: PNG into a folder, or a video a mode, whose frames are in order.
+    What a thread raises comes out of the next call, or of the end.
 
-    def __init__(self, workers: int):
+    camera: of the size of videos. fps: of these, frames a second.
+    """
+
+    def __init__(
+        self, out: Path, modes: Sequence[str], transparent: bool, camera: Camera, fps: float
+    ):
+        self.out, self.modes, self.transparent = out, modes, transparent
+        self._writers: dict[str, VideoWriter] = {}
+        try:
+            for mode in modes if is_video(out) else ():
+                file = _video(out, mode, modes)
+                self._writers[mode] = VideoWriter(file, camera.width, camera.height, fps)
+        except UserError:
+            self._close()
+            raise
+        workers = 1 if self._writers else THREADS
         self._pool, self._most = ThreadPoolExecutor(workers), AHEAD * workers
         self._pending: deque[Future] = deque()
 
-    def _later(self, job, *given) -> None:
+    def picture(self, name: str, mode: str, image: np.ndarray) -> None:
+        """name: of the frame. image: (H, W, 4) uint8."""
+        pixels = image if self.transparent else image[..., :3]
+        if writer := self._writers.get(mode):
+            self._later(writer.write, pixels)
+        else:
+            self._later(save_png, _still(self.out, name, mode, self.modes), pixels)
+
+    def numbers(self, name: str, values: np.ndarray) -> None:
+        self._later(_save_npy, _numbers(self.out, name), values)
+
+    def written(self) -> list[Path]:
+        """The videos, or the folder."""
+        return [writer.path for writer in self._writers.values()] or [self.out]
+
+    def _later(self, job: Callable[..., None], *given: Any) -> None:
         while len(self._pending) >= self._most or (self._pending and self._pending[0].done()):
             self._pending.popleft().result()
         self._pending.append(self._pool.submit(job, *given))
 
-    def __enter__(self):
+    def __enter__(self) -> Sink:
         return self
 
-    def __exit__(self, kind, error, trace) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._pool.shutdown()  # waits for all
         failed = [e for job in self._pending if (e := job.exception())]
-        for e in (*failed, *self._closed()):
+        for e in (*failed, *self._close()):
             if kind is None:
                 raise e
 
-    def _closed(self) -> list[Exception]:
-        return []
-
-
-class Stills(_Sink):
-    """Pictures in a folder, and NAME.depth.npy. Names may lie in folders of their own."""
-
-    def __init__(self, folder: Path, modes: Sequence[str], transparent: bool):
-        super().__init__(THREADS)
-        self.folder, self.modes, self.transparent = folder, modes, transparent
-
-    def picture(self, name: str, mode: str, image: np.ndarray) -> None:
-        pixels = image if self.transparent else image[..., :3]
-        self._later(save_png, _still(self.folder, name, mode, self.modes), pixels)
-
-    def numbers(self, name: str, values: np.ndarray) -> None:
-        self._later(_save_npy, _numbers(self.folder, name), values)
-
-    def written(self) -> list[Path]:
-        return [self.folder]
-
-
-class Videos(_Sink):
-    """One file, or one a mode."""
-
-    def __init__(self, path: Path, modes: Sequence[str], camera: Camera, fps: float):
-        super().__init__(1)
-        self.modes = modes
-        self._writers: dict[str, VideoWriter] = {}
-        try:
-            for mode in modes:
-                file = _video(path, mode, modes)
-                self._writers[mode] = VideoWriter(file, camera.width, camera.height, fps)
-        except UserError:
-            self._closed()
-            raise
-
-    def picture(self, name: str, mode: str, image: np.ndarray) -> None:
-        self._later(self._writers[mode].write, image[..., :3])
-
-    def written(self) -> list[Path]:
-        return [writer.path for writer in self._writers.values()]
-
-    def _closed(self) -> list[Exception]:
-        failed: list[Exception] = []
+    def _close(self) -> list[UserError]:
+        failed = []
         for writer in self._writers.values():
             try:
                 writer.close()

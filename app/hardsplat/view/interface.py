@@ -27,14 +27,13 @@ NARROWEST = 720  # px of a window at 96 dpi that has room for panels beside the 
 PICTURES = [contract.CONSTANTS[f"FILLED_{name}"] for name in ("PHOTO", "ERROR")]
 # keys that go on while they are held
 REPEATED = "ArrowLeft ArrowRight ArrowUp ArrowDown BracketLeft BracketRight".split()
+# of the mouse, by imgui's
 _SHAPES = {
-    "TEXT_INPUT": glfw.IBEAM_CURSOR,
-    "HAND": glfw.HAND_CURSOR,
-    "RESIZE_EW": glfw.HRESIZE_CURSOR,
-    "RESIZE_NS": glfw.VRESIZE_CURSOR,
+    int(imgui.MouseCursor.TEXT_INPUT): glfw.IBEAM_CURSOR,
+    int(imgui.MouseCursor.HAND): glfw.HAND_CURSOR,
+    int(imgui.MouseCursor.RESIZE_EW): glfw.HRESIZE_CURSOR,
+    int(imgui.MouseCursor.RESIZE_NS): glfw.VRESIZE_CURSOR,
 }
-
-
 # of imgui, by the codes of hardsplat.tables.keys; letters and digits are named alike
 _KEYS = {
     "ArrowLeft": "KEY_LEFT_ARROW",
@@ -129,7 +128,10 @@ class Interface:
             self.build(size, region, shown)
         finally:
             imgui.render()  # also of half a frame, so that the next one can begin
-        self._point()
+        shape = _SHAPES.get(int(imgui.get_mouse_cursor()), 0)
+        if shape != self._shape:
+            self._shape = shape
+            self._window.point(shape)
         data = imgui.get_draw_data()
         self._take_characters(data)
         return triangles(data)
@@ -208,14 +210,6 @@ class Interface:
         imgui.begin("side", flags=fixed | flags.NO_BRING_TO_FRONT_ON_FOCUS)
         panels.draw(self.ui)
         imgui.end()
-
-    def _point(self) -> None:
-        """Gives the mouse the shape that widgets want."""
-        shapes = {int(getattr(imgui.MouseCursor, name)): shape for name, shape in _SHAPES.items()}
-        shape = shapes.get(int(imgui.get_mouse_cursor()), 0)
-        if shape != self._shape:
-            self._shape = shape
-            self._window.point(shape)
 
     def destroy(self) -> None:
         """May be called again."""
