@@ -21,7 +21,7 @@ from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, EditStep
 from hardsplat.export.contribution import SeenSplats, hidden
-from hardsplat.export.cost import Changed, Cost, cost_of
+from hardsplat.export.cost import Cost, cost_of
 from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, SplatStream
 from hardsplat.io.formats.frames import UPS, to_ours, turned, upright
@@ -173,10 +173,8 @@ def convert(
     file, config = find_model(source, device=device)
     back = to_ours(row.frame)
     moved = replace(moved, rotation=back @ moved.rotation, offset=back @ moved.offset)
-    filtered, changed = open_splats(target).antialiased, Changed(edit, moved)
-    read = partial(load_splats, target)
-    cost = cost_of(file, config, read, changed, filtered, quiet)
-    return replace(done, cost=cost)
+    filtered, read = open_splats(target).antialiased, partial(load_splats, target)
+    return replace(done, cost=cost_of(file, config, read, edit, moved, filtered, quiet))
 
 
 def _unless_missing(

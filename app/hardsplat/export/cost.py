@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -60,34 +60,12 @@ class Cost:
         return f"as any viewer draws it, PSNR {self.psnr:.2f} dB in {self.views}, {less}"
 
 
-@dataclass(frozen=True)
-class Changed:
-    """What was meant to differ from the source. edit: of its splats. moved: the source's world to
-    that of the file as it is read."""
-
-    edit: Edit = field(default_factory=Edit)
-    moved: Similarity = field(default_factory=Similarity)
-
-    @property
-    def cut(self) -> bool:
-        return any(step.shape for step in self.edit.steps)
-
-
-@dataclass(frozen=True)
-class _Views:
-    """cameras: in the world of the source. photos: theirs, as View.load returns them; none where
-    they are missing. words: which they are."""
-
-    cameras: list[Camera]
-    photos: list[np.ndarray]
-    words: str
-
-
 def cost_of(
     file: Path,
     config: TrainConfig,
     written: Callable[[], Gaussians],
-    changed: Changed | None = None,
+    edit: Edit | None = None,
+    moved: Similarity | None = None,
     filtered: bool = False,
     quiet: bool = False,
 ) -> Cost | None:
@@ -95,13 +73,16 @@ def cost_of(
     `filtered` says that the file asks for it.
 
     file, config: the source, as find_model returns them. written: reads the splats of what was
-    written. On held-out photographs; of the source itself from the cameras of the
-    run, where photographs are missing or splats were cut away. None for a file that is of no run,
-    and, with a note, where nothing here can draw it.
+    written. edit: what was done to the source. moved: its world to that of the file as it is read.
+
+    On held-out photographs; of the source itself from the cameras of the run, where photographs are
+    missing or splats were cut away. None for a file that is of no run, and, with a note, where
+    nothing here can draw it.
     """
     if config.scene.data_dir is None or not (run_of(file) / SAVED_NAME).is_file():
         return None
-    changed, behind = changed or Changed(), np.asarray(BACKGROUNDS[config.scene.background])
+    edit, moved = edit or Edit(), moved or Similarity()
+    behind = np.asarray(BACKGROUNDS[config.scene.background])
     try:
         if (count := open_splats(file).count) > MOST_SPLATS:
             raise UserError(f"{count:,} splats are more than are read at once")
@@ -109,7 +90,8 @@ def cost_of(
             device = open_device(config.run.device)
             stack.callback(device.close)
             most = FEW_VIEWS if device.physical.kind == "CPU" else MOST_VIEWS
-            views = _views(file, config, most, changed.cut)
+            cut = any(step.shape for step in edit.steps)
+            seen, photos, words = _views(file, config, most, cut)
 
             def drawn(g: Gaussians, cameras: Sequence[Camera], antialiased: bool) -> list:
                 near, images = config.scene.near_plane, []
@@ -120,27 +102,29 @@ def cost_of(
                 return images
 
             source = load_splats(file)
-            source = source[changed.edit.inside(source.means)]
-            before = drawn(source, views.cameras, config.raster.antialiased)
+            source = source[edit.inside(source.means)]
+            before = drawn(source, seen, config.raster.antialiased)
             del source
             there = written()
-            moved = [changed.moved.camera(camera) for camera in views.cameras]
-            after = drawn(there, moved, filtered)
+            after = drawn(there, [moved.camera(camera) for camera in seen], filtered)
     except (UserError, MemoryError) as error:
         log.warning("note: what the file costs in quality is not measured: %s", error)
         return None
-    if not views.photos:
-        return Cost(mean(map(psnr, after, before)), None, views.words)
-    masks = [kept(photo) for photo in views.photos]
-    photos = [over(photo, behind) / np.float32(255) for photo in views.photos]
+    if not photos:
+        return Cost(mean(map(psnr, after, before)), None, words)
+    masks = [kept(photo) for photo in photos]
+    photos = [over(photo, behind) / np.float32(255) for photo in photos]
     now, then = (mean(map(psnr, images, photos, masks)) for images in (after, before))
-    return Cost(now, then, views.words)
+    return Cost(now, then, words)
 
 
-def _views(file: Path, config: TrainConfig, most: int, cut: bool) -> _Views:
-    """Held-out views of the scene of a run, or its training views where none is held out; those of
-    its report where the scene is gone. cut: photographs would show more than the splats. Raises
-    UserError where there are none."""
+def _views(
+    file: Path, config: TrainConfig, most: int, cut: bool
+) -> tuple[list[Camera], list[np.ndarray], str]:
+    """Cameras and photographs of held-out views of the scene of a run, or its training views where
+    none is held out, and which they are; those of its report, without photographs, where the scene
+    is gone. cut: photographs would show more than the splats. Raises UserError where there are
+    none."""
     folder, c = run_of(file), config.scene
     try:
         scene = load_scene(scene_folder(c.data_dir), undistort=c.undistort, **c.reading)
@@ -151,12 +135,12 @@ def _views(file: Path, config: TrainConfig, most: int, cut: bool) -> _Views:
             raise
         cameras = read_page(folder / REPORT)[1]
         chosen = [cameras[i] for i in spread(len(cameras), most)]
-        return _Views(chosen, [], f"{len(chosen)} of its training views")
+        return chosen, [], f"{len(chosen)} of its training views"
     numbers, kind = (scene.test, "held-out") if scene.test else (scene.train, "training")
     views = [scene.views[numbers[i]] for i in spread(len(numbers), most)]
     words = f"{len(views)} of {len(numbers)}" if len(views) < len(numbers) else f"{len(views)}"
     photos = [] if cut else list(load_images(views, progress=False))
-    return _Views([view.camera for view in views], photos, f"{words} {kind} views")
+    return [view.camera for view in views], photos, f"{words} {kind} views"
 
 
 def psnr(a: np.ndarray, b: np.ndarray, kept: np.ndarray | None = None) -> float:
