@@ -73,7 +73,6 @@ def write_report(
         title=Path(metrics["scene"]).name,
         metrics=metrics,
         last=last,
-        wanted=metrics.get("wanted", config["max_steps"]),
         views=views,
         shown=shown,
         processor=processor(metrics["device"]["kind"]),
@@ -92,22 +91,18 @@ def write_report(
 
 def _about(metrics: dict) -> dict[str, str]:
     """Computer, rasterizer and its variants, as the page lists them."""
-    about = {"computer": metrics["device"]["host"]}
-    if "rasterizer" in metrics:
-        about["rasterizer"] = metrics["rasterizer"]
-    if host := metrics.get("memory_peak", {}).get("host"):
+    about = {"computer": metrics["device"]["host"], "rasterizer": metrics["rasterizer"]}
+    if host := metrics["memory_peak"]["host"]:
         about["host memory that the GPU reaches"] = f"{host / 2**20:.0f} MiB"
     return about | {name.replace("_", " "): v for name, v in metrics["variants"].items()}
 
 
 def _memory(metrics: dict) -> tuple[int, str]:
-    """Bytes on the device at the peak, as the driver counts them where it does, and who counted;
-    earlier runs have those of the end alone."""
-    peak = metrics.get("memory_peak", {"driver": None, "allocated": None})
+    """Bytes on the device at the peak, as the driver counts them where it does, and who counted."""
+    peak = metrics["memory_peak"]
     if by_driver := peak["driver"]:
         return by_driver, "by its driver's count"
-    own = peak["allocated"] or sum(metrics["memory_bytes"].values())
-    return own, "as it allocates it"
+    return peak["allocated"], "as it allocates it"
 
 
 def processor(kind: str) -> str:
