@@ -50,7 +50,7 @@ def test_rows_stages_and_files(run, on_device, waiting, tmp_path, upstream):
     chosen = dict(format=["float32", "unorm8"], block=["1x1"], ordering=[waiting])
     for name in ("bench.json", "bench_old.png", "other.png"):
         (tmp_path / name).touch()
-    more = dict(views=[1, 2], upstream=upstream, errors=True, error_views="all")
+    more = dict(views=[1, 2], upstream=upstream, errors=True)
     results = run(chosen, tmp_path, **more)
     assert [r.options["format"] for r in results] == ["float32", "unorm8"]
     assert varying(results) == ["format"]
@@ -59,7 +59,7 @@ def test_rows_stages_and_files(run, on_device, waiting, tmp_path, upstream):
         assert set(r.stages) == set(STAGES)
         assert (r.stages["loss"] > 0) == (upstream == "loss") == (r.memory["loss"] > 0)
         assert r.total == pytest.approx(r.forward + r.backward) and r.visible > 0
-        assert all(n > 0 for n in r.fragments.values()) and set(r.rates) == set(r.fragments)
+        assert r.fragments and all(n > 0 for n in r.fragments.values())
         floored = {"project", "sort", "loss", "project backward", "optimizer"}
         assert set(r.floors) == {stage for stage in floored if r.stages[stage]}
         moments = 2 * numbers * MOMENT_FORMATS[r.options["moments"]].nbytes
@@ -69,7 +69,7 @@ def test_rows_stages_and_files(run, on_device, waiting, tmp_path, upstream):
     assert max(exact.errors.values()) < 1e-4 < max(rough.errors.values())
     written = json.loads((tmp_path / "bench.json").read_text())
     about = written["about"]
-    assert len(written["rows"]) == 2 and about["error_views"] == [1, 2]
+    assert len(written["rows"]) == 2
     assert about["device"]["name"] == on_device.name
     assert {"commit", "command", "date", "copy_bytes_per_second"} <= set(about)
     text = (tmp_path / "bench.md").read_text()

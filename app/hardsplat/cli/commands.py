@@ -80,8 +80,7 @@ data_factor: draw images this many times smaller (default: as trained; 1 with --
 --upstream {random,loss}: gradients of the image: uniform random, or of L1 + D-SSIM (default:
     random)
 --repeats N: draws of every view that are timed (default: 5)
---errors: also measure gradients against a float32 target
---error-views {first,all}: views that --errors takes (default: first)
+--errors: also measure gradients of the first view against a float32 target
 device
 quiet
 verbose

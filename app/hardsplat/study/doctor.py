@@ -200,21 +200,17 @@ def _fitting(device, way: str, each: dict[str, Need]) -> str:
 
 
 def _auto(device) -> list[str]:
-    """Choices of `auto` on this device, by the options that it was given."""
+    """The newest choices of `auto` on this device, by the options that it was given."""
     from hardsplat.raster.core import choose
 
     if not choose.timing_enabled():
         return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
     out = []
-    if not device.timestamp_ns:
-        out.append("  takes the first that runs: the device has no clock to time by")
     remembered = choose.remembered(device).items()
     newest = sorted(remembered, key=lambda item: item[1]["date"], reverse=True)
     for given, found in newest[:_SHOWN]:
         out.append(f"  for {textwrap.shorten(given, 80)}, timed {found['date']}")
         out += [f"    {line}" for line in choose.lines(found)]
-    if len(newest) > _SHOWN:
-        out.append(f"  and for {len(newest) - _SHOWN} other sets of options, earlier")
     first = "  times the variants that run when it is first asked, and remembers the fastest"
     return ["auto", *(out or [first])]
 
@@ -231,7 +227,7 @@ def _variants(device: Device, survey: Survey | None) -> tuple[list[str], list[st
         if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
-        option = (flag or title).replace("--", "").replace("-", "_")  # as tried.py names it
+        option = (flag or title).replace("--", "").replace("-", "_")  # as its process names it
         cells = {name: _row(device, name, rows, flag, runnable) for name in rows}
         cells |= {
             n: _tried(f"{option} {n}", rows[n].note, survey) for n, c in cells.items() if not c

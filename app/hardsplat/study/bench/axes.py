@@ -6,7 +6,6 @@ AXES = (  # settings of which it takes lists, in the order of its flags
     *"format state_format blending reduction hybrid_threshold ordering atomics block".split(),
     *"shape segments tile_backward tile_threshold moments rasterizer gradient".split(),
 )
-OPTIONS = tuple(name for name in AXES if name != "rasterizer")  # those that a rasterizer takes
 
 # rasterizer of a sweep that names none: it has the formats and reductions; auto may take another
 # for each run

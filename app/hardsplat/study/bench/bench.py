@@ -37,7 +37,7 @@ from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.results.folder import archive_run, make_folder, write_json
 from hardsplat.results.model import find_model
 from hardsplat.settings.train import TrainConfig
-from hardsplat.study.bench.axes import OPTIONS, blending_of
+from hardsplat.study.bench.axes import blending_of
 from hardsplat.study.bench.measure import Bench, Measurement
 from hardsplat.study.bench.tables import markdown
 from hardsplat.study.tables import PLOTS, write_plots
@@ -84,7 +84,7 @@ def views_of(scene: Scene, chosen: list[int]) -> list[int]:
     return chosen or [i * max(n // 8, 1) for i in range(min(8, n))]
 
 
-def variants(axes: Mapping[str, list], known: Iterable[str] = OPTIONS) -> Iterator[dict]:
+def variants(axes: Mapping[str, list], known: Iterable[str]) -> Iterator[dict]:
     """Every combination of the options `known` to a rasterizer, in the order of `axes`; a reduction
     without a threshold comes once, not once per threshold."""
     seen = []
@@ -102,17 +102,15 @@ def commit() -> str | None:
     """The checkout's commit, with a + where files differ from it; None outside a checkout."""
     if not (CHECKOUT / ".git").exists():
         return None
+    command = "git describe --always --abbrev=40 --dirty=+ --exclude=*".split()
+    how: dict = dict(cwd=CHECKOUT, stderr=subprocess.PIPE, text=True)
     try:
-        head, changes = (
-            subprocess.check_output(["git", "-C", CHECKOUT, *words], stderr=subprocess.PIPE)
-            for words in (("rev-parse", "HEAD"), ("status", "--porcelain"))
-        )
+        return subprocess.check_output(command, **how).strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-    return head.decode().strip() + ("+" if changes.strip() else "")
 
 
-def provenance(timespec: str = "seconds") -> dict:
+def provenance() -> dict:
     """Program, commit, command and time of numbers."""
     program = Path(sys.argv[0])
     name = "hardsplat" if program.stem == "__main__" else program.name
@@ -120,7 +118,7 @@ def provenance(timespec: str = "seconds") -> dict:
         "hardsplat": __version__,
         "commit": commit(),
         "command": shlex.join([name, *sys.argv[1:]]),
-        "date": datetime.now().astimezone().isoformat(timespec=timespec),
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
 
 
@@ -144,13 +142,12 @@ def bench(
     upstream: str = "random",
     repeats: int = 5,
     errors: bool = False,
-    error_views: str = "first",
     rasterizer: Sequence[str] = ("hardware",),
     result_dir: str | Path | None = None,
     device: str | None = None,
     quiet: bool = False,
 ) -> list[Measurement]:
-    """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and
+    """Measures every combination of `axes` at every size, prints Markdown tables and
     writes bench.json, bench.md and plots into result_dir.
 
     - data_dir: the scene; by default the one that the model's run was trained on.
@@ -158,8 +155,7 @@ def bench(
       size.
     - views: by position, see views_of. splats: sizes, see count_of.
     - upstream: random or loss, see above. repeats: draws of each view that are timed.
-    - errors: gradients are compared with those of a float32 target too, in the first view, or in
-      those that error_views names: first or all.
+    - errors: gradients of the first view are compared with those of a float32 target too.
 
     What the device cannot run or hold is left out with a line that names the reason. Raises
     UserError for bad input, or when nothing could be measured.
@@ -182,7 +178,7 @@ def bench(
     asked = [TrainConfig.of(rasterizer=name) for name in rasterizer]
     names = dict.fromkeys(fastest(gpu, each.raster, each.gradient) for each in asked)
     job = Bench(gpu, [scene.views[i] for i in chosen], upstream, repeats, _bandwidth(gpu))
-    physical, all_views = gpu.physical, error_views == "all"
+    physical = gpu.physical
     machine = {"driver": physical.driver, "kind": physical.kind, "host": platform.platform()}
     shown = {"folder": str(scene_dir), "data_factor": data_factor, "views": chosen}
     about = {
@@ -194,7 +190,6 @@ def bench(
         "upstream": upstream,
         "axes": [name for name, several in axes.items() if len(several) > 1],
         "repeats": repeats,
-        "error_views": chosen[: None if all_views else 1] if errors else [],
     }
     axes = {**{name: [value] for name, value in blending_of(axes).items()}, **axes}
     combinations = [
@@ -217,7 +212,7 @@ def bench(
             results.append(result := job.measure(name, options))
             if errors:
                 what = f"gradient error of {what}"
-                result.errors = job.errors(name, options, all_views)
+                result.errors = job.errors(name, options)
         except UserError as error:  # the device cannot
             skipped.append(f"{what}: {error}")
             tqdm.write(f"skipped {what}: {error}", file=sys.stderr)

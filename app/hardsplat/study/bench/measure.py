@@ -37,8 +37,6 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
-# pass whose fragments are counted -> its stage
-DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "lists"}
 # Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a
 # model or a view, and raises them only after a while of work. Likely why an H200 timed 7.9 ms for a
 # model that takes 1.8. A CPU needs none.
@@ -55,7 +53,7 @@ class Measurement:
     - options: registry rows as resolved on this device.
     - stages, forward, backward, total: milliseconds; total leaves the loss out.
     - visible: splats, mean over views. fragments: invocations of each draw, mean over views.
-    - rates: 1e9 fragments/s of each draw. memory: bytes by purpose (footprint.PURPOSES).
+    - memory: bytes by purpose (footprint.PURPOSES).
     - floors: least milliseconds by stage, see floor_bytes; empty without a known copy bandwidth.
     - errors: relative L2 of each gradient, see Bench.errors.
     """
@@ -68,7 +66,6 @@ class Measurement:
     total: float
     visible: float
     fragments: dict[str, float]
-    rates: dict[str, float]
     floors: dict[str, float]
     memory: dict[str, int]
     errors: dict[str, float] = field(default_factory=dict)
@@ -145,10 +142,7 @@ class Bench:
             forward += stages["lists"]
         pixels = float(np.mean([v.camera.width * v.camera.height for v in self.views]))
         target_bytes = 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize
-        rates, floors = {}, {}
-        for draw, stage in DRAWS.items():
-            if fragments.get(draw) and stages[stage]:
-                rates[draw] = fragments[draw] / stages[stage] * 1e-6
+        floors = {}
         if self.bandwidth:
             least = floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes)
             floors = {s: 1e3 * b / self.bandwidth for s, b in least.items() if stages[s]}
@@ -161,7 +155,6 @@ class Bench:
             total=total,
             visible=visible,
             fragments=fragments,
-            rates=rates,
             floors=floors,
             memory=memory,
         )
@@ -247,44 +240,37 @@ class Bench:
             spent += took
             frames = max(1, min(_MOST_FRAMES, int(frames * _WARM_BATCH / took)))
 
-    def errors(self, rasterizer: str, options: dict, all_views: bool = False) -> dict[str, float]:
+    def errors(self, rasterizer: str, options: dict) -> dict[str, float]:
         """Relative L2 of each gradient against that of a float32 target and state with the same
-        other options, over all numbers of all splats, of the first view or of all views together.
-        Splats that are not visible have zeros in both.
+        other options, over all numbers of all splats, of the first view. Splats that are not
+        visible have zeros in both.
 
         Gradients are those of the Python API, with respect to linear scales and opacities in 0..1,
         for uniform random upstream gradients in 0..1. They do not depend on how moments are stored.
         """
         options = {name: value for name, value in options.items() if name != "moments"}
-        squares = {name: np.zeros(2) for name in GRADIENTS}  # of the difference, of the reference
-        for i in range(len(self.views) if all_views else 1):
-            exact = self._exact(rasterizer, options, i)
-            found = self._gradients(rasterizer, options, i)
-            for name, sums in squares.items():
-                both = found[name] - exact[name], exact[name]
-                sums += [np.square(values, dtype=np.float64).sum() for values in both]
-        return {
-            name: float(np.sqrt(off / all)) if all else 0.0 for name, (off, all) in squares.items()
-        }
-
-    def _gradients(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
-        camera = self.views[view].camera
-        with Renderer(self.device, rasterizer_named(rasterizer), **options) as renderer:
-            renderer.forward(self.gaussians, camera, background=BACKGROUND, near=NEAR)
-            rng, shape = np.random.default_rng(view), (camera.height, camera.width, 3)
-            return renderer.backward(rng.random(shape, np.float32))
-
-    def _exact(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
-        """The reference, kept until another one is asked for."""
         exact: dict = dict(format="float32", state_format="same", tile_backward="atomic")
         exact |= dict(gradient="analytic", least_transmittance=1e-4)
         known = {f.name for f in fields(BACKENDS[rasterizer].options)}
-        options = options | {name: value for name, value in exact.items() if name in known}
-        key = (rasterizer, tuple(sorted(options.items())), view)
+        exact = options | {name: value for name, value in exact.items() if name in known}
+        key = (rasterizer, tuple(sorted(exact.items())))
         if self._reference is None or self._reference[0] != key:
             self._reference = None  # its memory, before more is taken
-            self._reference = (key, self._gradients(rasterizer, options, view))
-        return self._reference[1]
+            self._reference = (key, self._gradients(rasterizer, exact))
+        wanted, found = self._reference[1], self._gradients(rasterizer, options)
+        return {name: _relative_l2(found[name], wanted[name]) for name in GRADIENTS}
+
+    def _gradients(self, rasterizer: str, options: dict) -> dict[str, np.ndarray]:
+        camera = self.views[0].camera
+        with Renderer(self.device, rasterizer_named(rasterizer), **options) as renderer:
+            renderer.forward(self.gaussians, camera, background=BACKGROUND, near=NEAR)
+            rng, shape = np.random.default_rng(0), (camera.height, camera.width, 3)
+            return renderer.backward(rng.random(shape, np.float32))
+
+
+def _relative_l2(found: np.ndarray, wanted: np.ndarray) -> float:
+    off, all = (float(np.linalg.norm(v.astype(np.float64))) for v in (found - wanted, wanted))
+    return off / all if all else 0.0
 
 
 def floor_bytes(

@@ -51,10 +51,9 @@ def _stages(results: Results, names: list[str], about: dict) -> list[str]:
         ms = [f"{ms:.4g}" for ms in (r.forward, r.backward, r.total)]
         ms += [f"{r.stages[s]:.4g}" if r.stages[s] else "-" for s in STAGES]
         fragments = " + ".join(f"{n / 1e6:.1f}" for n in r.fragments.values())
-        rates = " + ".join(f"{n:.3g}" for n in r.rates.values())
-        return [*ms, fragments or "-", rates or "-"]
+        return [*ms, fragments or "-"]
 
-    head = ["forward", "backward", "total", *STAGES, "fragments [M]", "fragments/s [G]"]
+    head = ["forward", "backward", "total", *STAGES, "fragments [M]"]
     note = (
         "Milliseconds on the device, median over repeats, mean over views; total = forward + "
         "backward, without the loss. Fragments of the forward and the backward draw."
@@ -99,9 +98,8 @@ def _errors(results: Results, names: list[str], about: dict) -> list[str]:
 
     note = (
         "Gradients against those of a float32 target and state with the same other options: "
-        "relative L2, |g - r| / |r|, over all visible splats of view(s) "
-        f"{about['error_views']} together; gradients of linear scales and of opacities in 0..1, "
-        "for uniform random upstream gradients (seed: position of the view)."
+        "relative L2, |g - r| / |r|, over all visible splats of the first view; gradients of "
+        "linear scales and of opacities in 0..1, for uniform random upstream gradients."
     )
     measured = [r for r in results if r.errors]
     return _section("Gradient error", note, measured, names, GRADIENTS, cells)

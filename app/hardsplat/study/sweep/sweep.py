@@ -59,7 +59,7 @@ def sweep(
             for job in there
         ]
 
-    about = provenance("minutes")
+    about = provenance()
     try:
         # closed before the records are read: children save then
         with _terminable(), closing(runs.make(todo, devices, scheduler, not quiet)) as made:
