@@ -7,7 +7,7 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import path_of
-from hardsplat.model.camera import Camera
+from hardsplat.model.camera import Camera, Distortion, held
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
@@ -44,6 +44,23 @@ def test_the_share_of_points_in_a_view(share):
     assert views.shown(many)[0] == pytest.approx(share or 1.0, abs=0.01)
     far = np.concatenate([points, [[1e9, 0, -1.0], [0, 1e12, 1.0]] * 500])  # that no view shows
     assert views.shown(far)[0] == pytest.approx(share or 1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("lens", [None, Distortion(False, (-0.1, 0.02, *[0.0] * 6))])
+def test_cameras_hold_the_points_of_which_each_has_pixels(lens):
+    rng, cameras = np.random.default_rng(3), []
+    for turn in np.linalg.qr(rng.normal(size=(5, 3, 3)))[0]:
+        w2c = np.eye(4)
+        w2c[:3] = np.column_stack([turn * np.linalg.det(turn), rng.normal(size=3)])
+        K = np.array([[90.0, 0, 50], [0, 80, 31], [0, 0, 1]])
+        cameras.append(Camera(w2c, K, 100, 60, lens if len(cameras) == 2 else None))
+    points = np.concatenate([3 * rng.normal(size=(400, 3)), -cameras[0].position[None]])
+    inside, depths = held(cameras, points)
+    for camera, row, depth in zip(cameras, inside, depths, strict=True):
+        which, _, expected = camera.pixels(points)
+        assert 0 < len(which) < len(points)
+        np.testing.assert_array_equal(np.flatnonzero(row), which)
+        np.testing.assert_allclose(depth[row], expected, rtol=1e-12)
 
 
 def decided(config: TrainConfig, views: Views, **facts) -> Job:

@@ -3,6 +3,7 @@ the scene; pixel centres at +0.5."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
@@ -138,6 +139,25 @@ class Camera:
         at = np.floor(bent * [self.K[0, 0], self.K[1, 1]] + self.K[:2, 2])
         inside = ((at >= 0) & (at < [self.width, self.height])).all(axis=1)
         return which[inside], at[inside].astype(int).T, seen[which[inside], 2]
+
+
+def held(cameras: Sequence[Camera], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the image of each camera holds each of (N, 3) points in world units, as
+    Camera.pixels finds it, and the depths there of those that are held, (cameras, N) each."""
+    if any(camera.distortion for camera in cameras):
+        shape = len(cameras), len(points)
+        inside, depths = np.zeros(shape, bool), np.zeros(shape)
+        for i, camera in enumerate(cameras):
+            which, _, depth = camera.pixels(points)
+            inside[i, which], depths[i, which] = True, depth
+        return inside, depths
+    poses = np.stack([camera.w2c[:3] for camera in cameras])
+    x, y, z = np.moveaxis(poses[:, :, :3] @ points.T + poses[:, :, 3:], 1, 0)
+    rows = [(*np.diag(c.K)[:2], *c.K[:2, 2], c.width, c.height) for c in cameras]
+    fx, fy, cx, cy, width, height = np.array(rows).T[:, :, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        u, v = x / z * fx + cx, y / z * fy + cy
+    return (z > 1e-6) & (u >= 0) & (u < width) & (v >= 0) & (v < height), z
 
 
 def rotation_matrix(w, x, y, z) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from hardsplat.contract.footprint import SHOWN, most_splats, packed
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.model.camera import Camera
+from hardsplat.model.camera import Camera, held
 from hardsplat.model.region import Region
 from hardsplat.raster.backends import running, training_needs
 from hardsplat.raster.core.choose import timing_enabled
@@ -23,6 +23,7 @@ from hardsplat.tables.quantities import Of
 from hardsplat.train.strategies import STRATEGIES
 
 POINTS = 4_000  # most of a sample
+TOGETHER = 32  # cameras that are looked at in one go
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,12 @@ class Views:
         held. A sample of points tells."""
         sample = points[:: len(points) // POINTS + 1]
         times, depths = np.zeros(len(sample), int), [np.zeros(0)]
-        for camera in self.cameras:
-            which, _, depth = camera.pixels(sample)
-            times[which] += 1
-            depths.append(depth)
-        held = times[times > 0]
-        share = float(held.mean()) / len(self.cameras) if len(held) else 1.0
+        for first in range(0, len(self.cameras), TOGETHER):
+            inside, depth = held(self.cameras[first : first + TOGETHER], sample)
+            times += inside.sum(axis=0)
+            depths.append(depth[inside])
+        often = times[times > 0]
+        share = float(often.mean()) / len(self.cameras) if len(often) else 1.0
         return share, np.concatenate(depths)
 
     def packed(self) -> np.ndarray:
