@@ -99,6 +99,17 @@ def test_it_holds_all_of_a_run(finished):
     assert bars["parameters"] == ("50.0", "33") and "tiles" not in bars
 
 
+def test_curves_are_drawn_before_the_viewer_is_waited_for(finished):
+    def viewer():
+        assert (folder / "loss.png").is_file()
+        return "<p>splats</p>"
+
+    folder = finished()
+    metrics = json.loads((folder / "metrics.json").read_text())
+    report.write_report(folder, metrics, viewer=viewer)
+    assert "<h2>The scene</h2>\n<p>splats</p>" in (folder / "report.html").read_text()
+
+
 BAR = r"<tr><td>([^<]*)</td><td><div style=\"width: ([\d.]+)%.*>(\d+) %</td></tr>"
 PEAKS = [(70 << 20, "70.0 MiB", "by its driver"), (None, "50.0 MiB", "as it allocates")]
 

@@ -50,10 +50,11 @@ def write_report(
     folder: Path,
     metrics: dict,
     comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
-    viewer: str | None = None,
+    viewer: Callable[[], str | None] | None = None,
 ) -> None:
     """loss.png and report.html. metrics: as metrics.json will hold them. comparisons: renders and
-    photographs (H, W, 3) uint8 by view; by default read from the folder. viewer: as HTML.
+    photographs (H, W, 3) uint8 by view; by default read from the folder. viewer: waits for it, as
+    HTML.
 
     Raises UserError where they cannot be written.
     """
@@ -84,7 +85,7 @@ def write_report(
         purposes={name: n / 2**20 for name, n in metrics["memory_bytes"].items() if n},
         about=_about(metrics),
         config=_settings(config),
-        viewer=viewer,
+        viewer=viewer and viewer(),
         viewer_style=source("viewer.css"),
     )
 

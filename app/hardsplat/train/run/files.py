@@ -231,8 +231,9 @@ class RunFiles:
         from hardsplat.report.run import write_report
 
         shown = {name: (render.result(), photo) for name, (render, photo) in self._shown.items()}
-        viewer = self._viewer.result() if self._viewer else None
-        write_report(self.folder, metrics, shown, viewer)
+        viewer = self._viewer
+        # curves and pictures are made meanwhile
+        write_report(self.folder, metrics, shown, lambda: viewer.result() if viewer else None)
 
     def close(self) -> None:
         """Drops what was not started."""

@@ -214,7 +214,8 @@ class Trainer:
                     if self.given.run.deterministic:
                         # so that room for pairs is made by all steps before, whatever else waits
                         s.drain()
-                    if self.log.steps:
+                    # its imports hold Python, for which short batches of few splats would wait
+                    if 2 * s.step >= s.schedule.steps and self.log.steps:
                         self.files.prepare()
                     self._publish()
                     if self._validate():
