@@ -14,7 +14,7 @@ from slimgui import imgui, implot
 
 from hardsplat import contract
 from hardsplat.view import panels
-from hardsplat.view.gui import style
+from hardsplat.view.gui import style, widgets
 from hardsplat.view.gui.canvas import FIRST, GuiFrame
 from hardsplat.view.gui.ui import Shown, Ui, ViewerFacts
 from hardsplat.view.panels import over
@@ -203,11 +203,10 @@ class Interface:
 
     def draw_side(self, size: tuple[int, int], top: float = 0.0) -> None:
         """The panels, at the right of a window of that size. top: px above them."""
-        flags = imgui.WindowFlags
-        fixed = flags.NO_TITLE_BAR | flags.NO_RESIZE | flags.NO_MOVE | flags.NO_COLLAPSE
+        flags = widgets.FIXED | imgui.WindowFlags.NO_BRING_TO_FRONT_ON_FOCUS
         imgui.set_next_window_pos((size[0] - self.ui.side, top))
         imgui.set_next_window_size((self.ui.side, size[1] - top))
-        imgui.begin("side", flags=fixed | flags.NO_BRING_TO_FRONT_ON_FOCUS)
+        imgui.begin("side", flags=flags)
         panels.draw(self.ui)
         imgui.end()
 

@@ -353,9 +353,9 @@ class Viewer:
         i = self.inputs
         point = None if i.point is None else i.points[i.point]
         photo = i.photo if point is not None and point.photo is not None else "none"
-        if i.picture == "error" and photo == "none":
-            photo = "over" if point is not None and point.photo is not None else "none"
-        beside = photo == "beside" and i.picture != "error"
+        if i.picture == "error" and point is not None and point.photo is not None:
+            photo = "over"
+        beside = photo == "beside"
         render = (max(1, region[0] // 2), region[1]) if beside else region
         try:
             self._fit(parameters, render)

@@ -10,6 +10,9 @@ from slimgui import imgui
 from hardsplat.view.gui import style
 
 NONE: Mapping[str, style.Color] = MappingProxyType({})
+FIXED = (
+    imgui.WindowFlags.NO_TITLE_BAR | imgui.WindowFlags.NO_RESIZE | imgui.WindowFlags.NO_MOVE
+)  # of windows within the window
 LABEL = 104.0  # px of the column of names at 96 dpi
 VALUE = 4.0  # heights of a character for the number behind a slider
 # the middle of buttons by their text, px, where they were drawn last: tests and tools press them

@@ -18,11 +18,23 @@ from hardsplat.view.gui import style, widgets
 from hardsplat.view.gui.canvas import EMPTY
 from hardsplat.view.gui.ui import Shown, Ui
 from hardsplat.view.splats.editing import EditInputs
-from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
+from hardsplat.view.splats.inputs import DRAWN_AS
 
 COLORS = style.rgb(0xE5645C), style.rgb(0x6CC46B), style.rgb(0x5C9CF0)
 SIDE = 6.4  # of the axes' square, heights of a character
 pack = imgui.color_convert_float4_to_u32
+PHOTO, ERROR = (contract.CONSTANTS[f"FILLED_{name}"] for name in ("PHOTO", "ERROR"))
+UNITS = {"depth": "world units", "median": "world units", "count": "splats"}
+OUTSIDE = 0.6  # how dark what a photograph beside does not show becomes
+MOST_FRUSTUMS = 300
+REACH = 0.06  # length of a frustum, of the distance of the pivot
+SMALLEST = 240.0  # px at 96 dpi of what has room for text
+BUTTONS = 32.0  # of the toolbar, heights of a character
+ROOMY = 51.0  # the same, of what has room for axes beside it
+LEGEND = 220.0  # px of the palette at 96 dpi
+_FLAGS = imgui.WindowFlags
+_FLOATING = widgets.FIXED | _FLAGS.ALWAYS_AUTO_RESIZE | _FLAGS.NO_FOCUS_ON_APPEARING
+_UNSCROLLED = _FLAGS.NO_SCROLLBAR | _FLAGS.NO_SCROLL_WITH_MOUSE
 
 
 def arrows(i: EditInputs) -> None:
@@ -47,11 +59,11 @@ def axes(ui: Ui, region: tuple[int, int]) -> None:
     corner = np.array([region[0] - side - widgets.em(0.8), widgets.em(0.8)])
     middle, radius, reach = corner + half, widgets.em(0.62), half - widgets.em(0.7)
     flags = imgui.WindowFlags
-    fixed = flags.NO_TITLE_BAR | flags.NO_RESIZE | flags.NO_MOVE | flags.NO_BACKGROUND
+    bare = flags.NO_BACKGROUND | flags.NO_SCROLLBAR | flags.NO_FOCUS_ON_APPEARING
     imgui.set_next_window_pos(tuple(corner.tolist()))
     imgui.set_next_window_size((side, side))
     imgui.push_style_var(imgui.StyleVar.WINDOW_PADDING, (0, 0))
-    imgui.begin("axes", flags=fixed | flags.NO_SCROLLBAR | flags.NO_FOCUS_ON_APPEARING)
+    imgui.begin("axes", flags=widgets.FIXED | bare)
     lines = imgui.get_window_draw_list()
     ends = [(k, sign, sign * rotation[:, k]) for k in range(3) for sign in (1, -1)]
     for k, sign, (x, y, away) in sorted(ends, key=lambda end: -end[2][2]):
@@ -75,26 +87,6 @@ def axes(ui: Ui, region: tuple[int, int]) -> None:
             i.face(-sign * np.eye(3)[k])
     imgui.end()
     imgui.pop_style_var()
-
-
-PHOTO, ERROR = (contract.CONSTANTS[f"FILLED_{name}"] for name in ("PHOTO", "ERROR"))
-UNITS = {"depth": "world units", "median": "world units", "count": "splats"}
-OUTSIDE = 0.6  # how dark what a photograph beside does not show becomes
-MOST_FRUSTUMS = 300
-REACH = 0.06  # length of a frustum, of the distance of the pivot
-SMALLEST = 240.0  # px at 96 dpi of what has room for text
-BUTTONS = 32.0  # of the toolbar, heights of a character
-ROOMY = 51.0  # the same, of what has room for axes beside it
-LEGEND = 220.0  # px of the palette at 96 dpi
-_FLOATING = imgui.WindowFlags
-_FIXED = (
-    _FLOATING.NO_TITLE_BAR
-    | _FLOATING.NO_RESIZE
-    | _FLOATING.NO_MOVE
-    | _FLOATING.ALWAYS_AUTO_RESIZE
-    | _FLOATING.NO_FOCUS_ON_APPEARING
-)
-_UNSCROLLED = _FLOATING.NO_SCROLLBAR | _FLOATING.NO_SCROLL_WITH_MOUSE
 
 
 def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> float:
@@ -218,8 +210,7 @@ def _begin(
     imgui.set_next_window_bg_alpha(opaque)
     imgui.push_style_var(imgui.StyleVar.WINDOW_ROUNDING, widgets.em(0.55))
     imgui.push_style_var(imgui.StyleVar.WINDOW_PADDING, (widgets.em(0.6), widgets.em(0.45)))
-    flags = _FIXED if scrolls else _FIXED | _UNSCROLLED
-    imgui.begin(name, flags=flags)
+    imgui.begin(name, flags=_FLOATING if scrolls else _FLOATING | _UNSCROLLED)
 
 
 def _end() -> None:
@@ -270,21 +261,17 @@ def _cameras(ui: Ui, width: float) -> None:
     if width > widgets.em(5):
         imgui.same_line(0, widgets.em(0.3))
         imgui.set_next_item_width(width)
-        _list(i)
+        name = i.points[i.point].name if i.point is not None else "free view"
+        if imgui.begin_combo("##camera", name):
+            for number, point in enumerate(i.points):
+                text = point.name + "  (held out)" * point.held_out
+                if imgui.selectable(f"{text}##{number}", number == i.point)[0]:
+                    i.go(number)
+            imgui.end_combo()
     imgui.same_line(0, widgets.em(0.3))
     if imgui.arrow_button("next", imgui.Dir.RIGHT):
         i.hop(1)
     widgets.hint("Next camera (arrow right)")
-
-
-def _list(i: Inputs) -> None:
-    name = i.points[i.point].name if i.point is not None else "free view"
-    if imgui.begin_combo("##camera", name):
-        for number, point in enumerate(i.points):
-            text = point.name + "  (held out)" * point.held_out
-            if imgui.selectable(f"{text}##{number}", number == i.point)[0]:
-                i.go(number)
-        imgui.end_combo()
 
 
 def _figures(ui: Ui, region: tuple[int, int]) -> None:
