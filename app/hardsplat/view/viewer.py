@@ -108,9 +108,10 @@ class Presenter:
         """Shows the picture of a screen, which must be done, from the next frame on."""
         self.finish()
         if self.apart:
-            self.canvas.texture("gui_scene", screen.texels(width, height))
+            self.canvas.textures["gui_scene"].set(screen.texels(width, height))
         else:
-            self.canvas.take("gui_scene", screen.copy, screen.image.width, screen.image.height)
+            image = screen.image
+            self.canvas.textures["gui_scene"].take(screen.copy, image.width, image.height)
         self._awake = max(self._awake, 2)  # the second frame has windows that fit their text
 
     def forget(self) -> None:
@@ -121,7 +122,7 @@ class Presenter:
     def photo(self, texels: np.ndarray) -> None:
         """(height, width, 4) uint8 of a photograph, or of a difference."""
         self.finish()
-        self.canvas.texture("gui_photo", texels)
+        self.canvas.textures["gui_photo"].set(texels)
 
     def paint(self, region: tuple[int, int], shown: Shown) -> None:
         """Draws and presents a frame, which is due. region: px of the window that show splats."""
@@ -129,7 +130,7 @@ class Presenter:
         size = self.surface.width, self.surface.height
         drawing = self.interface.frame(size, region, shown)
         if (atlas := self.interface.atlas(drawing)) is not None:
-            self.canvas.texture("gui_atlas", atlas)
+            self.canvas.textures["gui_atlas"].set(atlas)
         place, scale = shown.place(region), shown.scale
         commands = self.canvas.draw(
             drawing, size, place, scene=shown.scene, scene_scale=scale, louder=LOUDER

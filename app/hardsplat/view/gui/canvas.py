@@ -55,9 +55,8 @@ class Texture:
         self._source: Buffer | None = None  # of the copy
         self._copy: Recorder | None = None
 
-    def set(self, texels: np.ndarray) -> bool:
-        """texels: (height, width, 4) uint8. Whether the image is another one now. No frame may be
-        in flight."""
+    def set(self, texels: np.ndarray) -> None:
+        """texels: (height, width, 4) uint8. No frame may be in flight."""
         height, width = texels.shape[:2]
         if self._host is None or self._host.nbytes < texels.nbytes:
             self.drop()
@@ -65,13 +64,12 @@ class Texture:
                 self._host.destroy()
             self._host = Buffer(self.device, texels.nbytes, f"{self.name} host", host=True)
         self._host.upload(texels)
-        return self.take(self._host, width, height)
+        self.take(self._host, width, height)
 
-    def take(self, source: Buffer, width: int, height: int) -> bool:
-        """Has the next frame copy what `source` then holds, row by row. Whether the image is
-        another one now. No frame may be in flight."""
-        fresh = (height, width) != (self.image.height, self.image.width)
-        if fresh:
+    def take(self, source: Buffer, width: int, height: int) -> None:
+        """Has the next frame copy what `source` then holds, RGBA8 row by row. No frame may be in
+        flight."""
+        if (height, width) != (self.image.height, self.image.width):
             self.drop()
             self.image.destroy()
             self.image = Image(self.device, width, height, RGBA8.vk, RGBA8.texel, self.name)
@@ -82,7 +80,6 @@ class Texture:
             self._copy.copy("source", "image")
             self._copy.end(shown=False)
         self.stale = True
-        return fresh
 
     def drop(self) -> None:
         """Forgets the source, which may go then."""
@@ -118,8 +115,8 @@ class Canvas:
         for name in ("window_shown", "indirect"):
             self._buffers[name] = self._host(name, 1)
         self._screen: Image | None = None
-        self._scene = (1, 1), (1, 1)
         self._recorder: Recorder | None = None
+        self._recorded: tuple = ()  # what the commands depend on
 
     def _host(self, name: str, count: int) -> Buffer:
         return Buffer(self.device, count * contract.itemsize(name), name, host=True)
@@ -130,67 +127,49 @@ class Canvas:
             raise RuntimeError("there is no image before draw()")
         return self._screen
 
-    def texture(self, name: str, texels: np.ndarray) -> None:
-        """Fills a texture from (height, width, 4) uint8. No frame may be in flight."""
-        if self.textures[name].set(texels):
-            self._forget()
-
-    def take(self, name: str, source: Buffer, width: int, height: int) -> None:
-        """Has the next frame fill a texture from RGBA8 rows of the device. No frame may be in
-        flight."""
-        if self.textures[name].take(source, width, height):
-            self._forget()
-
     def draw(
         self, drawing: GuiFrame, size: tuple[int, int], place: tuple[int, int], **shown
     ) -> list[Recorder]:
         """The commands of a frame of that size, px, of which the scene has the upper left `place`.
         shown: members of the contract's Window. No frame may be in flight."""
         if self._screen is None or (self._screen.width, self._screen.height) != size:
-            self._forget()
             if self._screen is not None:
                 self._screen.destroy()
             self._screen = Image(self.device, *size, RGBA8.vk, RGBA8.texel, "screen")
-        if self._scene != (shown["scene"], place):
-            self._forget()
-            self._scene = shown["scene"], place
         rows = dict(zip(BUFFERS, (drawing.vertices, drawing.corners, drawing.commands)))
         for name, values in rows.items():
             if values.nbytes > self._buffers[name].nbytes:
                 self._buffers[name].destroy()
                 self._buffers[name] = self._host(name, int(GROWTH * len(values)))
-                self._forget()
             self._buffers[name].upload(values)
         self._buffers["window_shown"].upload(contract.struct("Window", size=size, **shown))
         command = contract.struct("Indirect", draw=(len(drawing.corners) - FIRST, 1, FIRST, 0))
         self._buffers["indirect"].upload(command)
         copies = [copy for texture in self.textures.values() for copy in texture.copies]
-        return [*copies, self._recorder or self._record()]
+        return [*copies, self._commands(shown["scene"], place)]
 
-    def _record(self) -> Recorder:
+    def _commands(self, scene: tuple[int, int], place: tuple[int, int]) -> Recorder:
         """The scene by a copy, which costs a CPU much less than a draw, and the rest over it."""
         images = {name: texture.image for name, texture in self.textures.items()}
         resources: dict[str, Buffer | Image] = {**self._buffers, **images, "screen": self.image}
+        depends = scene, place, *resources.values()
+        if self._recorder is not None:
+            if depends == self._recorded:
+                return self._recorder
+            self._recorder.destroy()
         self._recorder = recorder = Recorder(self.device, resources)
-        scene, (width, height) = self._scene
-        place = min(width, self.image.width), min(height, self.image.height)
+        self._recorded, (width, height) = depends, place
         recorder.spoil("screen", self.image, EMPTY)
-        recorder.stretch("gui_scene", "screen", scene, place)
+        covered = min(width, self.image.width), min(height, self.image.height)
+        recorder.stretch("gui_scene", "screen", scene, covered)
         recorder.run(build(self.device, PICTURES_PASS), threads=(FIRST,))
         recorder.run(build(self.device, GUI_PASS), indirect="draw")
         return recorder.end()
 
-    def _forget(self) -> None:
-        """Has the commands recorded again."""
-        if self._recorder is not None:
-            self._recorder.destroy()
-            self._recorder = None
-
     def destroy(self) -> None:
         """No frame may be in flight. May be called again."""
-        self._forget()
-        for part in (self._screen, *self._buffers.values()):
+        for part in (self._recorder, self._screen, *self._buffers.values()):
             if part is not None:
                 part.destroy()
-        self._screen, self._buffers = None, {}
+        self._recorder, self._screen, self._buffers = None, None, {}
         self._parts.destroy()
