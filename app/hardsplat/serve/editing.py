@@ -18,7 +18,6 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.door import address_of
 from hardsplat.serve.server import Frames
 from hardsplat.view.found import find, starts_of
-from hardsplat.view.preview import look_of
 
 LOOK, MARK, BRUSH = "looks around", "marks a point", "brushes"
 WIDEST = 400  # px of the brush's radius
@@ -134,7 +133,6 @@ def serve(
     place = address_of(address)
     shown = find(target, data_dir, **asked)
     degree, editor, version = shown.gaussians.sh_degree, shown.editor, 0
-    look = look_of(shown.config.scene, shown.config.raster, degree)
     starts = starts_of(shown.scene, shown.gaussians)
     with suppress(KeyboardInterrupt), ExitStack() as stack:  # this is how it ends
         gpu = open_device(shown.config.run.device)
@@ -142,7 +140,8 @@ def serve(
         parameters = Parameters(gpu, len(shown.gaussians), degree)
         stack.callback(parameters.destroy)
         parameters.upload(shown.gaussians)
-        frames = Frames(gpu, place, f"{shown.title} - hardsplat", look, starts, busy=False)
+        title = f"{shown.title} - hardsplat"
+        frames = Frames(gpu, place, title, shown.look, starts, busy=False)
         stack.callback(frames.close)
         text = frames.server.gui.add_markdown(f"{len(shown.gaussians):,} splats")
         EditPanel(frames, editor)

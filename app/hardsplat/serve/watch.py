@@ -12,8 +12,7 @@ from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.serve.door import address_of
 from hardsplat.serve.server import REFRESH, Frames
 from hardsplat.train import Running, Watcher
-from hardsplat.view.found import starts_of
-from hardsplat.view.preview import degree_of, look_of
+from hardsplat.view.found import degree_of, look_of, starts_of
 
 BATCH_SECONDS = 0.5  # how long a batch may take while a page is open
 SAID_EVERY = 0.5  # s between lines of text
@@ -49,7 +48,7 @@ class Server(Watcher):
 
     def open(self, run: Running) -> None:
         config, rows = run.config, run.session.raster.rows.names
-        look = look_of(config.scene, config.raster, config.model.sh_degree, rows)
+        look = look_of(config, config.model.sh_degree, rows)
         title, starts = f"{run.scene.name} - hardsplat", starts_of(run.scene, None)
         self._frames = Frames(run.device, self._address, title, look, starts, busy=True)
         gui = self._frames.server.gui

@@ -1,9 +1,9 @@
-"""What `hardsplat view` can show: the result of a training, splats from a file, or a scene before
-its training."""
+"""What windows and browsers show, how it looks and from where: a run, the result of one, splats
+from a file, or a scene before its training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,24 @@ from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.hardware.rasterizer import TIMED
+from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.render.paths import intrinsics, orbit
 from hardsplat.render.streaming import sample
 from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train import initial_gaussians
+from hardsplat.tables.pictures import BACKGROUNDS
+from hardsplat.train import Running, initial_gaussians
 from hardsplat.view.splats.controls import Controls
 from hardsplat.view.splats.inputs import Viewpoint
+from hardsplat.view.splats.screen import Appearance
 
 FOV = np.radians(50.0)  # vertical, and
 NEAR = 0.01  # world units, where no run says
+# options that a picture of a run has like one of its training
+_DRAWN = ("format", "blending", *TIMED)
 # points to be looked at: not the fog that training starts from
 DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
 
@@ -50,6 +56,10 @@ class Viewable:
     folder: Path = Path()
     tree: StreamedTree | None = None
     file: Path | None = None
+
+    @property
+    def look(self) -> Appearance:
+        return look_of(self.config, self.gaussians.sh_degree)
 
     @property
     def editor(self) -> Editor:
@@ -97,6 +107,21 @@ def find(
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
     return shown
+
+
+def degree_of(run: Running) -> int:
+    """The highest SH band that the present step of a run uses."""
+    return min(run.session.step // run.config.model.sh_degree_interval, run.config.model.sh_degree)
+
+
+def look_of(config: TrainConfig, sh_degree: int, rows: Mapping[str, Any] = {}) -> Appearance:
+    """How a run's splats are drawn. rows: those that its rasterizer is made of, by option; but for
+    images from lists, whose room a window would have to make in the middle of a training."""
+    raster, scene = config.raster, config.scene
+    own: dict[str, Any] = {"format": raster.hardware.format, "antialiased": raster.antialiased}
+    rows = {} if rows.get("blending") == "lists" else rows
+    options = HardwareOptions(**own | {name: rows[name] for name in _DRAWN if name in rows})
+    return Appearance(options, BACKGROUNDS[scene.background], scene.near_plane, sh_degree)
 
 
 def starts_of(scene: Scene | None, gaussians: Gaussians | None) -> tuple[Controls, list[Viewpoint]]:

@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.raster.hardware.rasterizer import TIMED
-from hardsplat.raster.hardware.rows import HardwareOptions
-from hardsplat.settings.rasterizers import RasterSettings
-from hardsplat.settings.scene import SceneSettings
-from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train import Running, Watcher
 from hardsplat.view import window
-from hardsplat.view.found import starts_of
+from hardsplat.view.found import degree_of, look_of, starts_of
 from hardsplat.view.gui.ui import TrainingFacts
 from hardsplat.view.splats.inputs import Inputs
-from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.viewer import REFRESH, Viewer
 
 SLOW = 0.02  # s of a step
 TOLD_EVERY = 0.25  # s between figures
-# options that a frame of the window has like one of the training
-_DRAWN = ("format", "blending", *TIMED)
-
-
-def degree_of(run: Running) -> int:
-    """The highest SH band that the present step of a run uses."""
-    return min(run.session.step // run.config.model.sh_degree_interval, run.config.model.sh_degree)
-
-
-def look_of(
-    scene: SceneSettings, raster: RasterSettings, sh_degree: int = 3, rows: Mapping[str, Any] = {}
-) -> Appearance:
-    """How a run's splats are drawn. rows: those that its rasterizer is made of, by option; but for
-    images from lists, whose room a window would have to make in the middle of a training."""
-    own: dict[str, Any] = {"format": raster.hardware.format, "antialiased": raster.antialiased}
-    rows = {} if rows.get("blending") == "lists" else rows
-    options = HardwareOptions(**own | {name: rows[name] for name in _DRAWN if name in rows})
-    return Appearance(options, BACKGROUNDS[scene.background], scene.near_plane, sh_degree)
 
 
 class TrainingWindow(Watcher):
@@ -70,8 +44,8 @@ class TrainingWindow(Watcher):
         """The window, at the first camera. Screenshots go to the folder of the run."""
         config, scene, session = run.config, run.scene, run.session
         try:
-            look = look_of(config.scene, config.raster, rows=session.raster.rows.names)
             degree = config.model.sh_degree
+            look = look_of(config, degree, session.raster.rows.names)
             inputs = Inputs(*starts_of(scene, None), can_pause=True, sh_degree=degree)
             title = f"{scene.name} - hardsplat"
             self.viewer = Viewer(run.device, title, look, inputs, run.folder, True, self._size)

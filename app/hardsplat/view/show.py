@@ -14,7 +14,6 @@ from hardsplat.render.streaming import StreamedSplats, tree_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.view import window
 from hardsplat.view.found import Viewable, find, starts_of
-from hardsplat.view.preview import look_of
 from hardsplat.view.splats.editing import EditInputs
 from hardsplat.view.splats.inputs import Inputs
 from hardsplat.view.viewer import Viewer
@@ -38,8 +37,7 @@ def view(
     shown = _shown(found, gpu, max_splats)
     viewer: Viewer | None = None
     try:
-        look = look_of(found.config.scene, found.config.raster)
-        viewer = Viewer(gpu, _title(found), look, shown.inputs, folder=Path())
+        viewer = Viewer(gpu, _title(found), found.look, shown.inputs, folder=Path())
         coming: Future[Viewable] | None = None
         while not viewer.closed:
             shown.turn(viewer)
@@ -67,8 +65,7 @@ def _next(
     except UserError as error:
         viewer.inputs.say(str(error))
         return shown
-    look = look_of(found.config.scene, found.config.raster)
-    viewer.show(following.inputs, look, _title(found))
+    viewer.show(following.inputs, found.look, _title(found))
     shown.close()
     return following
 
