@@ -120,7 +120,6 @@ def mesh(
     try:
         views = SplatViews(painter, cameras, depth, quiet)
         points, faces, voxel, left_out = surface_of(views, fusion)
-        views.what = "colours"
         made = _colored(points, faces, voxel, views, kind, texture_size)
     finally:
         painter.destroy()
@@ -139,8 +138,6 @@ def surface_of(
 ) -> tuple[np.ndarray, np.ndarray, float, int]:
     """Points (V, 3) and faces (F, 3) of what views see, the side of a voxel, and how many small
     pieces were left out. Raises UserError where there is no surface, or it does not fit."""
-    if isinstance(views, SplatViews):
-        views.what = "depth"
     median, pixel, places = _scale(views)
     voxel, farthest = fusion.voxel or pixel, fusion.max_depth or FARTHEST * median
     if fusion.voxel and voxel < pixel / 8:
@@ -154,8 +151,6 @@ def surface_of(
         near = blocks_near(views, voxel, farthest)
     if not len(near):
         raise UserError(f"no view sees a surface nearer than {farthest:g} (--max-depth)")
-    if isinstance(views, SplatViews):
-        views.what = "fusing"
     if fusion.watertight:
         field = closed_field(views, voxel, near)
     else:

@@ -31,8 +31,7 @@ class DepthView(NamedTuple):
 class SplatViews:
     """The views of cameras on splats, drawn again each time that they are gone through.
 
-    painter: with the pictures PICTURES. depth: of DEPTHS. what: a word for the progress bar, which
-    the caller changes.
+    painter: with the pictures PICTURES. depth: of DEPTHS.
     """
 
     PICTURES = ("image", *DEPTHS)
@@ -40,13 +39,13 @@ class SplatViews:
     def __init__(self, painter: Painter, cameras: Sequence[Camera], depth: str, quiet: bool):
         # splats are drawn as a pinhole sees them, whatever lens their photographs came through
         self.cameras = [Camera(c.w2c, c.K, c.width, c.height) for c in cameras]
-        self.what, self._painter, self._depth, self._quiet = "drawing", painter, depth, quiet
+        self._painter, self._depth, self._quiet = painter, depth, quiet
 
     def __len__(self) -> int:
         return len(self.cameras)
 
     def __iter__(self) -> Iterator[DepthView]:
-        for camera in through(self.cameras, self.what, self._quiet):
+        for camera in through(self.cameras, "mesh", self._quiet):
             depth = self._painter.values(self._depth, camera)
             yield DepthView(camera, depth, self._painter.draw("image", camera)[..., :3])
 
