@@ -11,7 +11,6 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.fit import raster as fit_raster
-from hardsplat.fitmesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.fitmesh.passes import mesh_passes
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.passes import shader
@@ -69,8 +68,8 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     config = TrainConfig()
     nothing = STRATEGIES["none"](config.densify, config.run.max_steps)
     yield from Averaging(config.adam.average_steps, nothing).passes()
-    for atomics, loss in product(ATOMICS.values(), MESH_LOSSES):
-        yield from mesh_passes(atomics, loss, 1, 1)
+    for atomics in ATOMICS.values():
+        yield from mesh_passes(atomics, 1, 1)
 
 
 def _projections() -> Iterator[ComputePass | DrawPass]:

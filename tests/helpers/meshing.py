@@ -84,7 +84,7 @@ def exact_gradients(mesh, camera, photo, texture) -> list[np.ndarray]:
         weights, _ = oracle.barycentrics(vertices, mesh.faces, ids, *view)
         uv = oracle.uv_at(mesh.uvs.astype(np.float64), mesh.uv_faces, ids, weights)
         shown = oracle.picture(texture, uv, ids > 0)
-        return oracle.loss(shown, photo, 1.0, True).sum() / ids.size
+        return oracle.loss(shown, photo, 1.0).sum() / ids.size
 
     out, h = [], 1e-5
     for values in (vertices, texture):

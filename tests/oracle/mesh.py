@@ -76,16 +76,14 @@ def picture(texture, uv, covered) -> np.ndarray:
     return np.where(covered[..., None], opaque, 0.0)
 
 
-def loss(image, photo, alpha_weight: float, squared: bool) -> np.ndarray:
+def loss(image, photo, alpha_weight: float) -> np.ndarray:
     """(H, W, 4) terms of every pixel."""
-    d = image - photo
-    return (d * d if squared else np.abs(d)) * [1, 1, 1, alpha_weight]
+    return (image - photo) ** 2 * [1, 1, 1, alpha_weight]
 
 
 def gathered(
-    plus, minus, photo, texture, faces, texel_step, seed, step,
-    vertices: int, alpha_weight: float, squared: bool,
-):  # fmt: skip
+    plus, minus, photo, texture, faces, texel_step, seed, step, vertices: int, alpha_weight: float
+):
     """(V,) and (X, 3): differences of a pixel's loss, divided by the number of pixels, summed over
     the pixels that saw a vertex or a texel.
 
@@ -97,7 +95,7 @@ def gathered(
     losses = []
     for s, side in ((1, plus), (-1, minus)):
         image = picture(texture + s * move, side[..., :2], side[..., 3] > 0)
-        losses.append(loss(image, photo, alpha_weight, squared))
+        losses.append(loss(image, photo, alpha_weight))
     difference = (losses[0] - losses[1]) / (width * height)
     of_vertices, of_texels = np.zeros(vertices), np.zeros((count, 3))
     around = [taps(side[..., :2], texture.shape[:2])[0] for side in (plus, minus)]

@@ -62,9 +62,6 @@ class MeshOutput(Owner):
 class Fitting(Owner):
     """estimator, Adam and subdivision"""
 
-    loss: str = option(
-        "l2", "of colour and silhouette: squared or absolute error", choices=("l2", "l1")
-    )
     alpha_weight: float = option(1.0, "weight of the silhouette; a colour channel has 1", max=1e6)
     perturb_vertices: float = option(
         0.5, "first size of the perturbations of vertices", unit="px", min=1e-3, max=1e3

@@ -17,7 +17,6 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import Atomics
 
 _PERTURBED = ("frame", "mesh")
-LOSSES = ("l2", "l1")
 
 
 def _draw(name: str, ids: str, direction: int, width: int, height: int) -> DrawPass:
@@ -35,10 +34,8 @@ def _draw(name: str, ids: str, direction: int, width: int, height: int) -> DrawP
     )
 
 
-def mesh_passes(
-    atomics: Atomics, loss: str, width: int, height: int
-) -> list[ComputePass | DrawPass]:
-    """Passes on a canvas of width x height px. loss: of LOSSES."""
+def mesh_passes(atomics: Atomics, width: int, height: int) -> list[ComputePass | DrawPass]:
+    """Passes on a canvas of width x height px."""
 
     def adam(what: str, *others: str) -> ComputePass:
         moved = (what, f"adam_{what}", "mesh_sums")
@@ -56,7 +53,6 @@ def mesh_passes(
             "fits/mesh/gather.comp",
             (*seen, "d_splats2d"),
             ("d_splats2d", "mesh_losses"),
-            spec={"SQUARED": loss == "l2"},
             slots={"atomics": atomics.slot},
             bind={"d_splats2d": "mesh_sums"},  # where <atomics> adds
         ),

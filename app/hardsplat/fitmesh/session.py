@@ -75,7 +75,7 @@ class MeshSession:
             self.runner = self._fixed.add(runner)
             self._shared = self._allocate_shared()
             atomics = resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics")
-            passes = mesh_passes(atomics, config.loss, *canvas)
+            passes = mesh_passes(atomics, *canvas)
             self.run_of = build_all(device, [*begin.FIT_SCHEDULE_PASSES, *passes])
             self.set_step(0)
             self._allocate(np.zeros((2, len(mesh.vertices), 3)))

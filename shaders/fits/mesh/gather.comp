@@ -14,12 +14,11 @@ SAMPLED_ids_minus
 #include "fits/mesh/texture.glsl"
 #include "fits/mesh/sum.glsl"
 #include <atomics>
-layout(constant_id = 0) const bool SQUARED = true;
 
 // Of colour over black, and of the silhouette in w.
 vec4 loss(vec4 pixel, vec4 photo) {
     vec4 d = pixel - photo;
-    return vec4(vec3(1.0), mesh.alpha_weight) * (SQUARED ? d * d : abs(d));
+    return vec4(vec3(1.0), mesh.alpha_weight) * d * d;
 }
 
 uint vertex_of(float id, int corner) { return corners[3u * (uint(id) - 1u) + uint(corner)].x; }
