@@ -69,18 +69,17 @@ OPTIONS = {option: rows for option, rows in _FLAGS.items() if option not in _STE
 _STEPS = {option: _FLAGS[option] for option in _STEP}
 
 
-def _working_passes() -> list[ComputePass]:
-    step = step_passes(MOMENT_FORMATS["float32"].slot, STATISTICS)
-    return [*cull_passes(GEOMETRY, LENSES["pinhole"].slot), gather_pass(), *step]
-
-
 def _all_passes(feature: Feature) -> list[ComputePass]:
     return [p for parts in feature.every() for p in parts.passes]
 
 
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
     "loss": lambda: [*variants(loss_passes()), *METRIC_PASSES, *FITTED_PASSES],
-    "working set": _working_passes,
+    "working set": lambda: [
+        *cull_passes(GEOMETRY, LENSES["pinhole"].slot),
+        gather_pass(),
+        *step_passes(MOMENT_FORMATS["float32"].slot, STATISTICS),
+    ],
     "sky": lambda: [behind_pass("pinhole")],
     **{f"feature {feature.name}": partial(_all_passes, feature) for feature in FEATURES},
     **{
