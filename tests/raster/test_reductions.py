@@ -39,7 +39,7 @@ void main() {
 RUNS = [
     (name, threshold)
     for name, row in REDUCTIONS.items()
-    for threshold in ((1, 2, 5, 33) if row.spec else (0,))
+    for threshold in ((1, 2, 5, 33) if row.threshold else (0,))
 ]
 
 
@@ -74,7 +74,7 @@ def reduced(device, kernel, reduction: str, threshold: int, atomics: str, splat,
     sums.fill(0)
     slots = {"reduce": row.slot, "atomics": atomics}
     slots |= {"quads": "reduce/quads_plain.glsl"} if row.quads else {}
-    spec = {"THRESHOLD": threshold} if row.spec else {}
+    spec = {"THRESHOLD": threshold} if row.threshold else {}
     recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
     names = ("keys", "d_splats2d"), ("d_splats2d",)
     owner = ComputePass("reduce", kernel, *names, spec, slots)

@@ -98,9 +98,7 @@ def test_every_row_agrees_with_the_oracle(device, row):
 
 
 @pytest.mark.parametrize("threshold", [1, 32])
-@pytest.mark.parametrize(
-    "row", [name for name, r in TILE_BACKWARDS.items() if "THRESHOLD" in r.spec]
-)
+@pytest.mark.parametrize("row", [name for name, row in TILE_BACKWARDS.items() if row.threshold])
 def test_thresholds(device, row, threshold):
     scene = clear_scene(100, 40, 40, 0, seed=1, overlap=8)
     with Renderer(device, "tiled", tile_backward=row, tile_threshold=threshold) as renderer:

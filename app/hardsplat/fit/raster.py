@@ -105,7 +105,7 @@ def walk_passes(
     sizes = {"LOCAL_SIZE": _threads(row, lanes, pixels), "LANES": lanes, "TILE_PIXELS": pixels}
     spec = {"TILES_X": across, "TILES_Y": down, **sizes}
     slots = {"walk": row.walk, "share": "fits/image/share.glsl"}
-    summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
+    summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if backward.threshold else {}
     summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
     reads = ("counts", "tile_splats", "tile_reaches")
     drawn = (*reads, "target", "d_image", "frame", "d_splats2d")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Reduction:
     slot: str
-    spec: tuple[str, ...]  # specialization constants it takes
+    threshold: bool  # takes the constant THRESHOLD
     quads: bool  # has a <quads> slot
     needs: tuple[str, ...]
     note: str
@@ -19,13 +19,13 @@ _SUMS = ("subgroup_arithmetic", "subgroup_quad")
 # The fastest first, of a backward draw of 2x2 blocks on an H200.
 # fmt: off
 REDUCTIONS = {
-    "hybrid": Reduction("reduce/hybrid.glsl", ("THRESHOLD",), True, _SUMS,
+    "hybrid": Reduction("reduce/hybrid.glsl", True, True, _SUMS,
                         "whole subgroup where it holds one splat, else quad by quad"),
-    "quad": Reduction("reduce/quad.glsl", (), True, _SUMS,
+    "quad": Reduction("reduce/quad.glsl", False, True, _SUMS,
                       "four fragments to one; with lists, four blocks"),
-    "subgroup": Reduction("reduce/subgroup.glsl", (), False, ("subgroup_arithmetic",),
+    "subgroup": Reduction("reduce/subgroup.glsl", False, False, ("subgroup_arithmetic",),
                           "whole subgroup where it holds one splat, else atomics"),
-    "atomic": Reduction("reduce/atomic.glsl", (), False, (),
+    "atomic": Reduction("reduce/atomic.glsl", False, False, (),
                         "nine atomics a fragment: the baseline"),
 }
 # fmt: on

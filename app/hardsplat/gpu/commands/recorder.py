@@ -280,10 +280,10 @@ class Recorder:
         if self._invocations:
             self._invocations.end()
 
-    def fill(self, name: str, word: int = 0) -> None:
-        """Every 32-bit word of a buffer := word."""
+    def fill(self, name: str) -> None:
+        """Every byte of a buffer := 0."""
         buffer = self.resources[name]
-        fill = partial(vk.vkCmdFillBuffer, self.commands, buffer.handle, 0, buffer.nbytes, word)
+        fill = partial(vk.vkCmdFillBuffer, self.commands, buffer.handle, 0, buffer.nbytes, 0)
         self._move(f"fill {name}", set(), {name}, fill)
 
     def spoil(self, name: str, target: Buffer | Image, value: float) -> None:

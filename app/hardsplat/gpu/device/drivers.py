@@ -73,20 +73,20 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
     return [root / _BELOW for root in roots]
 
 
-def explain(environment: Mapping[str, str] = os.environ) -> str:
+def explain() -> str:
     """What an error about no device adds: each driver that does not load and why, those that do, or
     where manifests were looked for."""
-    if found := drivers(environment):
+    if found := drivers():
         lines = [str(driver) for driver in found if driver.problem]
         if loads := [str(driver.manifest) for driver in found if not driver.problem]:
             verbs = "load, but find" if len(loads) > 1 else "loads, but finds"
             lines.append(f"{', '.join(loads)} {verbs} no device")
         return "driver manifests: " + "; ".join(lines)
-    if chosen := next((name for name in INSTEAD if environment.get(name)), None):
-        return f"{chosen}={environment[chosen]} names no driver manifest"
+    if chosen := next((name for name in INSTEAD if os.environ.get(name)), None):
+        return f"{chosen}={os.environ[chosen]} names no driver manifest"
     if sys.platform == "win32":
         return "driver manifests are named in the registry, which is not looked at here"
-    return "no driver manifest in " + ", ".join(map(str, _unique(folders(environment))))
+    return "no driver manifest in " + ", ".join(map(str, _unique(folders(os.environ))))
 
 
 def _files(listed: str) -> list[Path]:

@@ -45,14 +45,13 @@ class ComputePass(_Pass):
     writes: tuple[str, ...] = ()
     spec: Mapping[str, int | float] = field(default_factory=dict)
     slots: Mapping[str, str] = field(default_factory=dict)
-    macros: Mapping[str, str] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
     full_subgroups: bool = False
     subgroup: int = 0
 
     def sources(self) -> list[ShaderSource]:
-        return [ShaderSource.of(self.shader, self.slots, self.macros)]
+        return [ShaderSource.of(self.shader, self.slots)]
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def sums(rows: Rows) -> tuple[dict[str, str], dict[str, int]]:
     slots = {"reduce": rows.reduction.slot, "atomics": rows.atomics.slot}
     if rows.reduction.quads:
         slots["quads"] = rows.quads.slot
-    return slots, {"THRESHOLD": rows.threshold} if "THRESHOLD" in rows.reduction.spec else {}
+    return slots, {"THRESHOLD": rows.threshold} if rows.reduction.threshold else {}
 
 
 # Of draws whose fragments of finished blocks do not run.

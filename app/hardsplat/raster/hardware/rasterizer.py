@@ -147,7 +147,7 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
 def _has_threshold(reduction: str, auto: bool = False) -> bool:
     """Whether a row of REDUCTIONS has one; `auto` of what any row may turn out to be."""
     row = REDUCTIONS.get(reduction)
-    return "THRESHOLD" in row.spec if row else auto
+    return row.threshold if row else auto
 
 
 def first_runnable(device: Device, options: HardwareOptions) -> HardwareOptions:

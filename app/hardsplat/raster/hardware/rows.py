@@ -141,7 +141,7 @@ class Rows:
         sums = ahead(REDUCTIONS, blending.reduction)
         reduction = row("reduction", "reduction", sums, options.reduction)
         lanes = options.hybrid_threshold or THRESHOLD
-        if "THRESHOLD" in reduction.spec:
+        if reduction.threshold:
             names["hybrid_threshold"] = lanes
         return cls(
             format,

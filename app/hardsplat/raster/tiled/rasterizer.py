@@ -175,7 +175,7 @@ def _backward_passes(
         walk = {name: n for name, n in walk.items() if name != "PER_LANE"}
         walk["LOCAL_SIZE"] = lanes
     else:
-        threshold = {"THRESHOLD": rows.threshold} if "THRESHOLD" in row.spec else {}
+        threshold = {"THRESHOLD": rows.threshold} if row.threshold else {}
         walk = {**walk, "LISTED": False, "CULL": row.cull, **threshold}
         slots = {**slots, "walk": "tiled/walk.glsl", **dict(row.slots)}
     records, sums = ("pair_records", "pair_subgroups"), ("d_splats2d",)

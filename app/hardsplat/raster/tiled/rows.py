@@ -54,6 +54,6 @@ class TiledRows:
         if not options.stochastic:
             names = {"tile_backward": name_of(TILE_BACKWARDS, backward)}
             names["atomics"] = name_of(ATOMICS, atomics)
-            if "THRESHOLD" in backward.spec:
+            if backward.threshold:
                 names["tile_threshold"] = lanes
         return cls(backward, atomics, threshold_of(device, lanes), names)

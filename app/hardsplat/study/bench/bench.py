@@ -91,7 +91,7 @@ def variants(axes: Mapping[str, list], known: Iterable[str]) -> Iterator[dict]:
     for values in itertools.product(*axes.values()):
         options = {n: v for n, v in zip(axes, values) if n in known}
         row = REDUCTIONS.get(options.get("reduction", ""))
-        if row is not None and "THRESHOLD" not in row.spec:
+        if row is not None and not row.threshold:
             options.pop("hybrid_threshold", None)
         if options not in seen:
             seen.append(options)

@@ -147,7 +147,7 @@ def plan(arms: Sequence[Arm]) -> list[SweepJob]:
             config = _for_a_sweep(load_config(arm.preset, given, sweep=True), arm)
             flat = looked_at(config.flat())
             row = REDUCTIONS.get(config.raster.hardware.reduction)
-            if row is not None and "THRESHOLD" not in row.spec:  # whose reduction has no threshold
+            if row is not None and not row.threshold:  # whose reduction has no threshold
                 flat.pop("hybrid_threshold", None)
             settings = as_json(TrainConfig.of(**flat))
             varied = {**arm.names, **{name: flat[name] for name in axes if name in flat}}
