@@ -117,7 +117,7 @@ class Buffer:
         for start in range(0, raw.size, STAGING_BYTES):
             part, staging = raw[start : start + STAGING_BYTES], staging_of(self.device)
             staging.array()[: part.size] = part
-            copy_regions(staging, self, [(0, offset + start, part.size)])
+            copy_bytes(staging, self, part.size, to=offset + start)
 
     def download(self, dtype=np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
         """A copy of `count` elements (all by default) from byte `offset`, now."""
@@ -135,7 +135,7 @@ class Buffer:
             return
         for start in range(0, raw.size, STAGING_BYTES):
             part, staging = raw[start : start + STAGING_BYTES], staging_of(self.device)
-            copy_regions(self, staging, [(offset + start, 0, part.size)])
+            copy_bytes(self, staging, part.size, at=offset + start)
             part[:] = staging.array()[: part.size]
 
     def destroy(self) -> None:
@@ -149,19 +149,19 @@ def _let_go(device: Device, memory) -> None:
 
 
 def record_copy(
-    commands, source: Buffer, target: Buffer, regions: Iterable[tuple[int, int, int]]
+    commands, source: Buffer, target: Buffer, nbytes: int, at: int = 0, to: int = 0
 ) -> None:
-    """Records the copy of (source offset, target offset, bytes) regions."""
-    copies = [vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=n) for a, b, n in regions if n]
-    if copies:
-        vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)
+    """Records the copy of bytes from byte `at` to byte `to`."""
+    if nbytes:
+        region = vk.VkBufferCopy(srcOffset=at, dstOffset=to, size=nbytes)
+        vk.vkCmdCopyBuffer(commands, source.handle, target.handle, 1, [region])
 
 
-def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
-    """Copies (source offset, target offset, bytes) regions on the device, now."""
-    if any(size for _, _, size in regions):
+def copy_bytes(source: Buffer, target: Buffer, nbytes: int, at: int = 0, to: int = 0) -> None:
+    """Copies bytes on the device from byte `at` to byte `to`, now."""
+    if nbytes:
         with once(source.device) as commands:
-            record_copy(commands, source, target, regions)
+            record_copy(commands, source, target, nbytes, at, to)
 
 
 def clear_all(buffers: Sequence[Buffer]) -> None:
@@ -184,8 +184,8 @@ def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
         device = parts[0].buffer.device
         with once(device) as commands:
             for part in parts:
-                region = begin + part.place, part.at, part.raw.size
-                record_copy(commands, staging_of(device), part.buffer, [region])
+                place, n = begin + part.place, part.raw.size
+                record_copy(commands, staging_of(device), part.buffer, n, place, part.at)
 
     with ThreadPoolExecutor(_MOVERS) as movers:
         for number, parts in enumerate(_pieces(copies, size)):
@@ -255,7 +255,7 @@ def download_all(wanted: Iterable[Download]) -> None:
                 n, place = min(size, nbytes - at), number % _MOVERS * size
                 if len(moves) == _MOVERS:
                     moves.popleft().result()  # which frees a piece for this one
-                copy_regions(buffer, staging, [(at, place, n)])
+                copy_bytes(buffer, staging, n, at, place)
                 part = raw[wider * at : wider * (at + n)]
                 moves.append(movers.submit(put, part, staging.array()[place : place + n]))
                 number += 1

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from hardsplat.gpu.device.context import Destroyable, Device
-from hardsplat.gpu.memory.buffer import Buffer, copy_regions, record_copy
+from hardsplat.gpu.memory.buffer import Buffer, copy_bytes, record_copy
 from hardsplat.gpu.memory.image import Image
 
 MEMORY = "scratch"  # the name of what has the memory
@@ -73,7 +73,7 @@ def moved(old: Buffer, make: Callable[[], Buffer], kept: int, nbytes: int) -> Bu
     if -(-nbytes // 16) == -(-old.nbytes // 16):
         return old
     new = make()
-    copy_regions(old, new, [(0, 0, kept)])
+    copy_bytes(old, new, kept)
     old.destroy()
     return new
 
@@ -87,7 +87,7 @@ def copy_between(commands, source: Buffer | Image, target: Buffer | Image) -> No
     elif isinstance(target, Image):
         target.record_write(commands, source, target.region(0, target.height))
     else:
-        record_copy(commands, source, target, [(0, 0, min(source.nbytes, target.nbytes))])
+        record_copy(commands, source, target, min(source.nbytes, target.nbytes))
 
 
 def allocate_filled(device: Device, values: Mapping[str, np.ndarray | int]) -> dict[str, Buffer]:

@@ -272,7 +272,7 @@ class Parameters:
             for planes in self.of_splats():
                 nbytes = n * planes.itemsize("value")
                 for pair in zip(planes.buffers[source], planes.buffers[target]):
-                    record_copy(commands, *pair, [(0, 0, nbytes)])
+                    record_copy(commands, *pair, nbytes)
 
     def of_splats(self, others: bool = False) -> list[Planes]:
         """The planes of every quantity of splats, or of all others."""
