@@ -81,14 +81,9 @@ LOSS_TERMS = {
 # fmt: on
 
 
-def terms_of(quantity: str) -> list[str]:
-    """Names of the terms of a quantity, or of PIXELS, in the order of the table."""
-    return [name for name, term in LOSS_TERMS.items() if term.of == quantity]
-
-
 def pixel_terms() -> list[str]:
     """Names of the terms of pixels, which come first in records and weights."""
-    return terms_of(PIXELS)
+    return [name for name, term in LOSS_TERMS.items() if term.of == PIXELS]
 
 
 def ordered() -> list[str]:

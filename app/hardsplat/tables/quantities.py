@@ -17,14 +17,6 @@ ORDER: tuple[Of, ...] = ("splat", "photograph", "camera", "texel")
 HIGHEST_DEGREE = 3  # of spherical harmonics
 
 
-def one_plane(sh_degree: int) -> int:
-    return 1
-
-
-def from_start(plane: int) -> int:
-    return 0
-
-
 @dataclass(frozen=True)
 class Rate:
     """A learning rate by the names of settings. last: the rate at max_steps, reached exponentially;
@@ -63,10 +55,10 @@ class Quantity:
     width: int
     rate: Rate
     activation: Literal["identity", "exp", "sigmoid", "normalize"] = "identity"
-    planes: Callable[[int], int] = one_plane
+    planes: Callable[[int], int] = lambda sh_degree: 1
     first: float = 0.0
     gradient: Literal["plane", "sh", "none"] = "plane"
-    joins: Callable[[int], int] = from_start
+    joins: Callable[[int], int] = lambda plane: 0
     perturbation: float = 0.0
     properties: tuple[str, ...] = ()
     chosen: tuple[str, tuple[object, ...]] | None = None

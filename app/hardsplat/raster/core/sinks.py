@@ -11,7 +11,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.tables import quantities
-from hardsplat.tables.formats import MOMENT_FORMATS, MomentFormat
+from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.quantities import Of
 
 # The first plane of shN, the last quantity of splats.
@@ -89,14 +89,11 @@ def adam(
     )  # fmt: skip
 
 
-def resolve_moments(device: Device, name: str) -> MomentFormat:
-    """How moments are stored. Raises UserError where the device lacks what that needs."""
-    return resolve(device, "storage of moments", MOMENT_FORMATS, name, "--moments")
-
-
 def moments_of(device: Device, name: str) -> str:
-    """The name of resolve_moments."""
-    return name_of(MOMENT_FORMATS, resolve_moments(device, name))
+    """How moments are stored, a variant of MOMENT_FORMATS. Raises UserError where the device lacks
+    what that needs."""
+    found = resolve(device, "storage of moments", MOMENT_FORMATS, name, "--moments")
+    return name_of(MOMENT_FORMATS, found)
 
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:

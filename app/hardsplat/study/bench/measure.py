@@ -25,7 +25,7 @@ from hardsplat.raster.core.frame import camera_data, frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.rasterizer import Rasterizer
-from hardsplat.raster.core.sinks import adam, moments_of, plane_groups, resolve_moments
+from hardsplat.raster.core.sinks import adam, moments_of, plane_groups
 from hardsplat.raster.renderer import Renderer
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.settings.train import TrainConfig
@@ -34,7 +34,7 @@ from hardsplat.step.loss import LOSS_PASSES, allocate_loss, loss_terms, record_l
 from hardsplat.step.photos import pack
 from hardsplat.study.tables import GRADIENTS
 from hardsplat.tables import quantities
-from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 # Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a
@@ -107,7 +107,7 @@ class Bench:
         options = {"moments": "auto", **options}
         device, width, height, own = self.device, self.width, self.height, Owned()
         moments = moments_of(device, options.pop("moments"))
-        moment_bytes = resolve_moments(device, moments).nbytes
+        moment_bytes = MOMENT_FORMATS[moments_of(device, moments)].nbytes
         n, degree = len(self.gaussians), self.gaussians.sh_degree
         backend = BACKENDS[rasterizer]
         made: Any = backend.options(**options)

@@ -20,7 +20,7 @@ from hardsplat.base.version import __version__
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats import checkpoint
 from hardsplat.raster.backends import BACKENDS, fastest
-from hardsplat.raster.core.sinks import resolve_moments
+from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.bench import commit
 from hardsplat.study.sweep import runs
@@ -74,7 +74,7 @@ def _lacking(config: TrainConfig) -> str | None:
         try:
             backend = BACKENDS[fastest(device, raster, gradient)]
             backend.resolve(device, backend.options.of(raster, gradient))
-            resolve_moments(device, config.adam.moments)
+            moments_of(device, config.adam.moments)
         except UserError as error:
             return str(error)
     return None
