@@ -2,26 +2,14 @@
 their nine parameters, and the L2 loss."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
-from .render import _fragments, splats_backward
+from .render import blended, splats_backward
 from .splat import ALPHA_MIN, DILATION
 
 PARAMETERS = ("means", "log_scales", "angles", "colors", "logit_opacities")
-
-
-@dataclass
-class Splats:
-    """What `_fragments` takes of a Projection."""
-
-    mean2d: np.ndarray
-    conic: np.ndarray
-    color: np.ndarray
-    opacity: np.ndarray
-    depth: np.ndarray
-    extent: np.ndarray
-    visible: np.ndarray
 
 
 def _axes(log_scales, angles):
@@ -34,11 +22,12 @@ def _axes(log_scales, angles):
 
 @dataclass
 class Frame:
-    """image (H, W, 3) with the background, T (H, W)."""
+    """image (H, W, 3) with the background, T (H, W). splats: what `blended` takes of a
+    Projection."""
 
     image: np.ndarray
     T: np.ndarray
-    splats: Splats
+    splats: SimpleNamespace
     inputs: dict
 
     def backward(self, d_image) -> dict:
@@ -69,22 +58,15 @@ def draw(
 ) -> Frame:
     """means (N, 2) px, log_scales (N, 2) of px, angles (N,) rad, colors (N, 3), logit_opacities
     (N,). T < 1e-4 ends a pixel."""
-    inputs = dict(
-        zip(
-            PARAMETERS,
-            (
-                np.asarray(v, np.float64)
-                for v in (means, log_scales, angles, colors, logit_opacities)
-            ),
-        )
-    )
+    given = means, log_scales, angles, colors, logit_opacities
+    inputs = {name: np.asarray(v, np.float64) for name, v in zip(PARAMETERS, given)}
     n = len(inputs["means"])
     opacity = 1 / (1 + np.exp(-inputs["logit_opacities"]))
     _, axes = _axes(inputs["log_scales"], inputs["angles"])
     cov = axes @ axes.transpose(0, 2, 1) + DILATION * np.eye(2)
     a, b, c = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
     radius = np.sqrt(2 * np.log(np.maximum(opacity / ALPHA_MIN, 1)))
-    splats = Splats(
+    splats = SimpleNamespace(
         mean2d=inputs["means"],
         conic=np.stack([c, -b, a], 1) / (a * c - b * b)[:, None],
         color=inputs["colors"],
@@ -93,12 +75,7 @@ def draw(
         extent=radius[:, None] * np.sqrt(np.stack([a, c], 1)),
         visible=opacity > ALPHA_MIN,
     )
-    image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
-    for i, window, _, _, alpha, T in _fragments(splats, height, width, "after"):
-        image[window] += (T * alpha)[..., None] * splats.color[i]
-        T_final[window] = T * (1 - alpha)
-    image += T_final[..., None] * np.asarray(background, np.float64)
-    return Frame(image, T_final, splats, inputs)
+    return Frame(*blended(splats, height, width, background, "after"), splats, inputs)
 
 
 def squared_error(image, photo) -> tuple[float, np.ndarray]:

@@ -1,18 +1,12 @@
 """Rotation matrix of an unnormalized quaternion wxyz, and its backward."""
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 
 def to_matrix(quats):
     """(N, 4) wxyz of any length > 0 -> (N, 3, 3) rotation of quats / |quats|."""
-    w, x, y, z = (quats / np.linalg.norm(quats, axis=1, keepdims=True)).T
-    return _matrix(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    return Rotation.from_quat(quats, scalar_first=True).as_matrix()
 
 
 def to_matrix_backward(quats, d_matrix):

@@ -68,12 +68,17 @@ def render(
     inputs |= dict(width=width, height=height, sh_degree=sh_degree)
     how = dict(near=near, antialiased=antialiased, lens=lens)
     projection = project(**inputs, opacities=opacities, **how)
-    image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
-    for i, window, _, _, alpha, T in _fragments(projection, height, width, termination):
-        image[window] += (T * alpha)[..., None] * projection.color[i]
-        T_final[window] = T * (1 - alpha)
-    image += T_final[..., None] * np.asarray(background, np.float64)
+    image, T_final = blended(projection, height, width, background, termination)
     return Frame(image, T_final, projection, antialiased, inputs, termination)
+
+
+def blended(p, height, width, background, termination):
+    """(image (H, W, 3) over a background, T (H, W)) of the splats `p` (a Projection)."""
+    image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
+    for i, window, _, _, alpha, T in _fragments(p, height, width, termination):
+        image[window] += (T * alpha)[..., None] * p.color[i]
+        T_final[window] = T * (1 - alpha)
+    return image + T_final[..., None] * np.asarray(background, np.float64), T_final
 
 
 def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):

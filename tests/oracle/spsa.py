@@ -16,7 +16,7 @@ import numpy as np
 
 from .loss import l1_dssim
 from .pcg import random_bits
-from .render import _fragments
+from .render import blended
 from .splat import ALPHA_MIN, project
 
 FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
@@ -64,15 +64,6 @@ def perturbed(theta, camera, middle, s, c, sign):
     return replace(p, depth=middle.depth, visible=middle.visible & p.visible)
 
 
-def image_of(projection, camera, background):
-    size = camera["height"], camera["width"]
-    image, T_final = np.zeros((*size, 3)), np.ones(size)
-    for i, window, _, _, alpha, T in _fragments(projection, *size, "none"):
-        image[window] += (T * alpha)[..., None] * projection.color[i]
-        T_final[window] = T * (1 - alpha)
-    return image + T_final[..., None] * background
-
-
 def covers(middle, pair, height, width):
     """(N, H, W) bool: the ellipse of the unperturbed splat, enlarged until it holds both perturbed
     ones alpha >= 1/255."""
@@ -113,15 +104,20 @@ def sample(theta, camera, photo, background, lam, steps, s):
     middle = project(**drawn(theta), **camera)
     c = steps_of(middle, camera, steps)
     pair = [perturbed(theta, camera, middle, s, c, sign) for sign in (1, -1)]
-    plus, minus = (image_of(p, camera, background) for p in pair)
+    size = camera["height"], camera["width"]
+    plus, minus = (blended(p, *size, background, "none")[0] for p in pair)
     difference = local_difference(plus, minus, photo, lam)
     sums = np.einsum("nhw,hw->n", covers(middle, pair, *difference.shape), difference)
-    planes = theta["sh"].shape[1]
-    estimate = {}
-    for name in FIELDS:
-        step = c["sh"][:, :planes] if name == "sh" else c[name]
-        estimate[name] = sums.reshape(-1, *[1] * (s[name].ndim - 1)) * s[name] / (2 * step)
-    return estimate, sums, (plus, minus)
+    c["sh"] = c["sh"][:, : theta["sh"].shape[1]]
+    return estimates_of(sums, s, c), sums, (plus, minus)
+
+
+def estimates_of(sums, s, c):
+    """Gradients from sums (N,) of differences, signs and steps by parameter."""
+    return {
+        name: sums.reshape(-1, *[1] * (s[name].ndim - 1)) * s[name] / (2 * c[name])
+        for name in FIELDS
+    }
 
 
 def flat(gradients):

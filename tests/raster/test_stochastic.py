@@ -138,14 +138,6 @@ class Estimates:
             part.destroy()
 
 
-def estimates_of(sums, s, c) -> dict:
-    """Gradients from sums (N,) of differences, signs and steps by parameter."""
-    return {
-        name: sums.reshape(-1, *[1] * (s[name].ndim - 1)) * s[name] / (2 * c[name])
-        for name in spsa.FIELDS
-    }
-
-
 def errors_by_samples(samples, exact, counts):
     """Relative error of means of `counts` samples: root mean square over as many disjoint runs
     of them as there are. samples (S, K), exact (K,)."""
@@ -205,7 +197,7 @@ def test_the_mean_is_the_analytic_gradient(device, made):
     for step in range(SAMPLES // 16):
         for pair, sums in enumerate(run.run()):
             signs = spsa.signs(SEED, step, pair, scene.n, scene.planes)
-            samples.append(weights * spsa.flat(estimates_of(sums, signs, c)))
+            samples.append(weights * spsa.flat(spsa.estimates_of(sums, signs, c)))
     samples, exact = np.array(samples), weights * spsa.flat(exact)
     counts = 4 ** np.arange(6)
     errors = errors_by_samples(samples, exact, counts)
