@@ -23,7 +23,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, PassError
 from hardsplat.gpu.passes.pipelines import build
-from hardsplat.gpu.passes.reflect import reflect
+from hardsplat.gpu.passes.reflect import Module, reflect
 from hardsplat.gpu.passes.shader import ShaderError, ShaderSource
 from hardsplat.raster.backends import running
 from hardsplat.raster.hardware.rasterizer import rows_of
@@ -417,28 +417,21 @@ def test_the_probe_may_be_off_or_damaged(device, own_capabilities, monkeypatch, 
 
 
 def shared_bytes(spirv: bytes) -> int:
-    """Bytes of the workgroup's variables in a module, from its types (SPIR-V specification,
-    unified1)."""
-    words, sizes, pointees, total, at = np.frombuffer(spirv, np.uint32), {}, {}, 0, 5
-    while at < len(words):
-        length, op = int(words[at]) >> 16, int(words[at]) & 0xFFFF
-        a = [int(w) for w in words[at + 1 : at + length]]
+    """Bytes of the workgroup's variables in a module (SPIR-V specification, unified1)."""
+    module = Module(spirv)
+
+    def size(kind: int) -> int:
+        op, *args = module.types.get(kind, (0,))  # a bool takes none that is counted
         if op in (21, 22):  # int, float
-            sizes[a[0]] = a[1] // 8
-        elif op in (23, 24):  # vector, matrix: element and number
-            sizes[a[0]] = sizes.get(a[1], 0) * a[2]
-        elif op == 28:  # array: the number is a constant
-            sizes[a[0]] = sizes.get(a[1], 0) * sizes.get(("constant", a[2]), 0)
-        elif op == 30:
-            sizes[a[0]] = sum(sizes.get(member, 0) for member in a[1:])
-        elif op == 43:
-            sizes["constant", a[1]] = a[2]
-        elif op == 32:
-            pointees[a[0]] = a[2]
-        elif op == 59 and a[2] == 4:  # a variable in workgroup storage
-            total += sizes[pointees[a[0]]]
-        at += length
-    return total
+            return args[0] // 8
+        if op == 23:  # vector
+            return size(args[0]) * args[1]
+        if op == 28:  # array
+            return size(args[0]) * module.constants.get(args[1], 0)
+        return sum(map(size, args))
+
+    pointers = [pointer for pointer, _, storage in module.variables if storage == 4]
+    return sum(size(module.types[pointer][2]) for pointer in pointers)
 
 
 def test_required_limits_are_what_the_shaders_take():

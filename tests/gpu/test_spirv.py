@@ -3,7 +3,6 @@ translated to Metal's language as MoltenVK does."""
 
 import os
 import shutil
-import struct
 import subprocess
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hardsplat.gpu.passes import shader
-from hardsplat.gpu.passes.reflect import reflect
+from hardsplat.gpu.passes.reflect import Module, reflect
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.tables import quantities
 from tests.helpers import needs
@@ -54,7 +53,7 @@ def test_modules_are_accepted(modules, tmp_path, tool):
     assert not wrong, f"{len(wrong)} of {len(modules)} modules: {wrong[0]}"
 
 
-DECORATE, BINDING, SET = 71, 33, 34  # an opcode and two decorations
+BINDING, SET = 33, 34  # decorations
 MANY = {  # what shaders open to go through planes of any quantity, and the names of such planes
     "any_value": quantities.values,
     "any_moment": quantities.moments,
@@ -65,15 +64,8 @@ MANY = {  # what shaders open to go through planes of any quantity, and the name
 
 def two_types(binary: bytes) -> list[str]:
     """Where a module may reach one buffer by pointers of two types."""
-    words = struct.unpack(f"<{len(binary) // 4}I", binary)
-    places, at = {}, 5
-    while at < len(words):
-        length, op = words[at] >> 16, words[at] & 0xFFFF
-        args = words[at + 1 : at + length]
-        if op == DECORATE and args[1] in (BINDING, SET):
-            places.setdefault(args[0], {})[args[1]] = args[2]
-        at += length
-    bound = Counter((place[SET], place[BINDING]) for place in places.values())
+    places = [each for each in Module(binary).decorations.values() if BINDING in each]
+    bound = Counter((place[SET], place[BINDING]) for place in places)
     found = [f"binding {binding}" for (_, binding), n in bound.items() if n > 1]
     opened = set(reflect(binary).planes)
     for name in opened & set(MANY):

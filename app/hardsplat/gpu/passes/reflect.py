@@ -47,7 +47,7 @@ def _text(words: Sequence[int]) -> str:
     return struct.pack(f"<{len(words)}I", *words).split(b"\0")[0].decode()
 
 
-class _Module:
+class Module:
     """The declarations of a module, by id."""
 
     def __init__(self, spirv: bytes):
@@ -111,7 +111,7 @@ class _Module:
 
 
 def reflect(spirv: bytes) -> Reflection:
-    m = _Module(spirv)
+    m = Module(spirv)
     out = Reflection(local_size=m.local_size)
     for target, decoration in m.decorations.items():
         if _SPEC_ID in decoration:
@@ -129,7 +129,7 @@ def reflect(spirv: bytes) -> Reflection:
     return out
 
 
-def _binding(m: _Module, pointee: int, own: set[int], storage: int) -> Binding:
+def _binding(m: Module, pointee: int, own: set[int], storage: int) -> Binding:
     """pointee: id of the type that the variable points to. own: decorations of the variable."""
     layout: tuple[tuple[str, int], ...]
     if storage == _UNIFORM_CONSTANT:
