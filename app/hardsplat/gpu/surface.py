@@ -15,7 +15,7 @@ import vulkan as vk
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, begin, free, submit
-from hardsplat.gpu.memory.image import Image, change_layout
+from hardsplat.gpu.memory.image import Image, change_layout, record_blit
 
 # colours are stored as they are trained
 _FORMATS = [
@@ -219,18 +219,9 @@ class Surface:
         target, written = vk.VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, vk.VK_ACCESS_MEMORY_WRITE_BIT
         undefined, present = vk.VK_IMAGE_LAYOUT_UNDEFINED, vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR
         change_layout(self._commands, shown, image.range, undefined, target, written)
-        layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
-        corner = vk.VkOffset3D(0, 0, 0)
-        region = vk.VkImageBlit(
-            srcSubresource=layers,
-            srcOffsets=[corner, vk.VkOffset3D(width, height, 1)],
-            dstSubresource=layers,
-            dstOffsets=[corner, vk.VkOffset3D(self.width, self.height, 1)],
-        )
-        exact = (width, height) == (self.width, self.height)
-        kind = vk.VK_FILTER_NEAREST if exact else vk.VK_FILTER_LINEAR
         source, general = image.handle, vk.VK_IMAGE_LAYOUT_GENERAL
-        vk.vkCmdBlitImage(self._commands, source, general, shown, target, 1, [region], kind)
+        size, place = (width, height), (self.width, self.height)
+        record_blit(self._commands, source, general, shown, target, size, place)
         change_layout(self._commands, shown, image.range, target, present, written)
         vk.vkEndCommandBuffer(self._commands)
 

@@ -24,7 +24,7 @@ from hardsplat.gpu.device.queue import (
     free,
 )
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.image import Image, record_blit
 from hardsplat.gpu.memory.resources import copy_between, overlaps
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.descriptors import DescriptorSets, descriptor_writes
@@ -310,16 +310,8 @@ class Recorder:
         """The upper left `size` px of an image over the upper left `place` px of another one,
         smoothly where they differ."""
         a, b, general = self.resources[source], self.resources[target], vk.VK_IMAGE_LAYOUT_GENERAL
-        layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
-        old, new = ([vk.VkOffset3D(0, 0, 0), vk.VkOffset3D(*end, 1)] for end in (size, place))
-        region = vk.VkImageBlit(
-            srcSubresource=layers, srcOffsets=old, dstSubresource=layers, dstOffsets=new
-        )
-        kind, blit = (
-            vk.VK_FILTER_NEAREST if size == place else vk.VK_FILTER_LINEAR,
-            vk.vkCmdBlitImage,
-        )
-        copy = partial(blit, self.commands, a.handle, general, b.handle, general, 1, [region], kind)
+        both = a.handle, general, b.handle, general
+        copy = partial(record_blit, self.commands, *both, size, place)
         self._move(f"copy {source}", {source}, {target}, copy)
 
     def _move(

@@ -156,6 +156,20 @@ def change_layout(commands, image, subresources, old: int, new: int, source: int
     vk.vkCmdPipelineBarrier(commands, ALL, ALL, 0, 0, None, 0, None, 1, [barrier])
 
 
+def record_blit(
+    commands, source, old: int, target, new: int, size: tuple[int, int], place: tuple[int, int]
+) -> None:
+    """Records the copy of the upper left `size` px of a VkImage in the layout `old` over the upper
+    left `place` px of one in the layout `new`, smoothly where they differ."""
+    layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
+    here, there = ([vk.VkOffset3D(0, 0, 0), vk.VkOffset3D(*end, 1)] for end in (size, place))
+    region = vk.VkImageBlit(
+        srcSubresource=layers, srcOffsets=here, dstSubresource=layers, dstOffsets=there
+    )
+    kind = vk.VK_FILTER_NEAREST if size == place else vk.VK_FILTER_LINEAR
+    vk.vkCmdBlitImage(commands, source, old, target, new, 1, [region], kind)
+
+
 class DepthImage(Image):
     """What draws test depth against. They alone read and write it."""
 
