@@ -20,10 +20,6 @@ def splats_of(scene: dict) -> tuple[Gaussians, Camera]:
     return gaussians, Camera(scene["w2c"], scene["K"], scene["width"], scene["height"])
 
 
-def runnable(device, registry) -> list[str]:
-    return [name for name, row in registry.items() if not device.capabilities.missing(row.needs)]
-
-
 def fresh_seed() -> int:
     """Another one every time. pytest shows it when the test fails."""
     seed = int(np.random.SeedSequence().entropy % 2**32)
@@ -58,6 +54,13 @@ def _near_the_cut_off(scene: dict, within: float) -> bool:
         if (np.abs(alpha / ALPHA_MIN - 1) < within).any():
             return True
     return False
+
+
+def exact(g: Gaussians, camera: Camera, sh_degree: int | None = None, **how):
+    """The oracle's frame of splats that are drawn otherwise than as a scene."""
+    view = camera.w2c, camera.K, camera.width, camera.height
+    degree = g.sh_degree if sh_degree is None else sh_degree
+    return render(*(getattr(g, p) for p in PARAMETERS), *view, degree, **how)
 
 
 _exact: dict = {}  # of the last scenes, which many variants draw

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
+from hardsplat.raster.core.resolve import runnable
 from hardsplat.raster.renderer import Renderer
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from tests.helpers.drawing import PARAMETERS, compare, runnable, splats_of
+from tests.helpers.drawing import PARAMETERS, compare, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 
 ROOT, SEED = Path(__file__).parents[2], 3

@@ -9,9 +9,8 @@ from hardsplat.gpu.commands.recorder import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
-from tests.helpers.drawing import PARAMETERS
+from tests.helpers.drawing import PARAMETERS, exact
 from tests.helpers.goldens import random_scene
-from tests.oracle import render
 
 
 @pytest.fixture
@@ -27,19 +26,14 @@ def scene_of(n=20, size=(32, 32), sh_degree=1) -> tuple[Gaussians, Camera, np.nd
     return gaussians, Camera(scene["w2c"], scene["K"], *size), scene["weight"]
 
 
-def exact(g: Gaussians, camera: Camera, sh_degree=1):
-    """The oracle's frame."""
-    view = camera.w2c, camera.K, camera.width, camera.height
-    return render(*(getattr(g, p) for p in PARAMETERS), *view, sh_degree, termination="none")
-
-
 def test_sizes_and_degrees_may_change_between_calls(renderer):
     sizes = ((1, 1), 0, 0), ((40, 1), 3, 1), ((1, 40), 1, 1), ((33, 17), 3, 3), ((33, 17), 2, 0)
     for size, degree, used in sizes:
         gaussians, camera, weight = scene_of(7, size, degree)
         image, _ = renderer.forward(gaussians, camera, sh_degree=used)
         assert image.shape == (*size[::-1], 3)
-        assert np.abs(image - exact(gaussians, camera, used).image).max() < 1e-3, size
+        wanted = exact(gaussians, camera, used, termination="none").image
+        assert np.abs(image - wanted).max() < 1e-3, size
         d_sh = renderer.backward(weight)["sh"]
         assert d_sh.shape == gaussians.sh.shape and not d_sh[:, (used + 1) ** 2 :].any()
 

@@ -8,11 +8,12 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.model.gaussians import SH_C0
+from hardsplat.raster.core.resolve import runnable
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
-from tests.helpers.drawing import PARAMETERS, agrees, clear_scene, fresh_seed, runnable, splats_of
+from tests.helpers.drawing import PARAMETERS, agrees, clear_scene, exact, fresh_seed, splats_of
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from tests.oracle import render
 
@@ -56,11 +57,6 @@ def before(focal: float, size: int) -> Camera:
     """A camera at the origin."""
     K = np.array([[focal, 0, size / 2], [0, focal, size / 2], [0, 0, 1]])
     return Camera(np.eye(4), K, size, size)
-
-
-def exact(g: Gaussians, camera: Camera, **how):
-    view = camera.w2c, camera.K, camera.width, camera.height
-    return render(*(getattr(g, p) for p in PARAMETERS), *view, g.sh_degree, **how)
 
 
 SCENE = dict(n=200, width=61, height=47, overlap=12)
