@@ -21,17 +21,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.passes import declared as passes
+from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.renderer import Renderer
 from hardsplat.render.painter import Painter
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.train.run import trainer  # noqa: F401  (the command's own imports, in their order)
 from tests.helpers import meshing
+from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import OPENED, open_session, settings
 
@@ -95,8 +98,6 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
 def fitted(device: Device, config: FitConfig) -> str:
     photo = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
     session = FitSession(device, config, photo, 16)
-    from hardsplat.fit.blobs import Blobs
-
     session.set(Blobs.scattered(16, photo / 255, 3))
     session.run(3)
     blobs, moments = session.get()
@@ -117,25 +118,15 @@ def meshed(device: Device) -> str:
 
 
 def rendered(device: Device, rasterizer: str) -> str:
-    s = random_scene(1, 60, 48, 32, 2)
-    from hardsplat import Camera, Gaussians
-
-    gaussians = Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh")))
-    camera = Camera(s["w2c"], s["K"], 48, 32)
+    gaussians, camera = splats_of(random_scene(1, 60, 48, 32, 2))
     with Renderer(device, rasterizer) as renderer:
         image, T = renderer.forward(gaussians, camera)
         gradients = renderer.backward(np.ones_like(image))
-    own = tuple(PICTURES), frame_data(2, (0, 0, 0), 0.01), False
-    painter = Painter(device, *_backend(rasterizer), gaussians, 48, 32, *own)
+    backend, own = BACKENDS[rasterizer], (tuple(PICTURES), frame_data(2, (0, 0, 0), 0.01), False)
+    painter = Painter(device, backend, backend.options(), gaussians, 48, 32, *own)
     painted = [painter.draw(name, camera) for name in PICTURES]
     painter.destroy()
     return digest(image, T, *gradients.values(), *painted)
-
-
-def _backend(name: str):
-    from hardsplat.raster.backends import BACKENDS
-
-    return BACKENDS[name], BACKENDS[name].options()
 
 
 def cases(device: Device, scene: Path) -> dict:
