@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -74,6 +73,8 @@ PROBES: dict[str, tuple[ComputePass | DrawPass, ...]] = {
     "raster_order": (_RASTER_ORDER,),
     "sequential": (_SEQUENTIAL,),
 }
+# Workgroups and layers of fragments; fewer where each addition waits for the others.
+_ADDITIONS = {"float_atomics": (512, 128), "swap_atomics": (64, 16)}
 CHECKED = tuple(PROBES)
 PASSES = tuple(owner for owners in PROBES.values() for owner in owners)
 
@@ -131,8 +132,9 @@ def measure(device: Device) -> dict[str, str]:
     # together: the first start of a driver takes a second for some of them
     begin_all(device, [owner for owners in offered.values() for owner in owners])
     failures = {}
-    for name in offered:
-        if why := _CHECKS[name](device):
+    for name, owners in offered.items():
+        additions = name in _ADDITIONS
+        if why := _check_atomics(device, name) if additions else _check_order(device, *owners):
             failures[name] = f"a working {name} (start-up probe: {why})"
     return failures
 
@@ -162,8 +164,9 @@ def expected_state() -> tuple[float, float, float]:
     return float(value), float(LAYERS), float(LAYERS - 1)
 
 
-def _check_atomics(device: Device, name: str, groups: int, layers: int) -> str | None:
-    """Additions of 1 by so many workgroups, and by so many layers of fragments."""
+def _check_atomics(device: Device, name: str) -> str | None:
+    """Additions of 1 by workgroups, and by layers of fragments."""
+    groups, layers = _ADDITIONS[name]
     sums = Buffer(device, 3 * ADDRESSES * contract.itemsize("d_splats2d"), "d_splats2d")
     compute, draw = PROBES[name]
     drawn = {"threads": (6 * layers,), "extent": (SIDE, SIDE)}
@@ -182,7 +185,7 @@ def _check_atomics(device: Device, name: str, groups: int, layers: int) -> str |
     return wrong[0] if wrong else None
 
 
-def _check_order(device: Device, owner: DrawPass) -> str | None:
+def _check_order(device: Device, owner: ComputePass | DrawPass) -> str | None:
     """The states of a draw of all layers, in an image or a buffer."""
     (name,) = owner.writes
     states: Image | Buffer
@@ -196,16 +199,6 @@ def _check_order(device: Device, owner: DrawPass) -> str | None:
     pixels = states.download() if isinstance(states, Image) else states.download(np.uint32)
     states.destroy()
     return _verdict(pixels.reshape(SIDE, SIDE, 4))
-
-
-_CHECKS: dict[str, Callable[[Device], str | None]] = {
-    "float_atomics": partial(_check_atomics, name="float_atomics", groups=512, layers=128),
-    # fewer, since each waits for the others
-    "swap_atomics": partial(_check_atomics, name="swap_atomics", groups=64, layers=16),
-    "interlock": partial(_check_order, owner=_INTERLOCK),
-    "raster_order": partial(_check_order, owner=_RASTER_ORDER),
-    "sequential": partial(_check_order, owner=_SEQUENTIAL),
-}
 
 
 def _verdict(pixels: np.ndarray) -> str | None:
