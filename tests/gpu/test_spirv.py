@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hardsplat.gpu.passes import shader
+from hardsplat.gpu.passes.pipelines import ANY_PLANES
 from hardsplat.gpu.passes.reflect import Module, reflect
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.tables import quantities
@@ -54,12 +55,6 @@ def test_modules_are_accepted(modules, tmp_path, tool):
 
 
 BINDING, SET = 33, 34  # decorations
-MANY = {  # what shaders open to go through planes of any quantity, and the names of such planes
-    "any_value": quantities.values,
-    "any_moment": quantities.moments,
-    "any_average": quantities.averages,
-    "any_gradient": quantities.gradients,
-}
 
 
 def two_types(binary: bytes) -> list[str]:
@@ -68,8 +63,8 @@ def two_types(binary: bytes) -> list[str]:
     bound = Counter((place[SET], place[BINDING]) for place in places)
     found = [f"binding {binding}" for (_, binding), n in bound.items() if n > 1]
     opened = set(reflect(binary).planes)
-    for name in opened & set(MANY):
-        named = {n for kind in quantities.ORDER for n in MANY[name](kind)}
+    for name in opened & set(ANY_PLANES):
+        named = {n for kind in quantities.ORDER for n in ANY_PLANES[name](kind)}
         found += [f"{name} and {other}" for other in sorted(opened & named)]
     return found
 

@@ -26,7 +26,7 @@ from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.tables import quantities
 
 # What shaders open to go through planes of any quantity: which names those may have.
-_ANY = {
+ANY_PLANES = {
     "any_value": quantities.values,
     "any_moment": quantities.moments,
     "any_average": quantities.averages,
@@ -81,9 +81,9 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
 def _planes(opened: str) -> set[str]:
     """The names that a shader may mean by what it opened, none where the trained table has not
     got it."""
-    if opened in _ANY:
-        return {name for kind in quantities.ORDER for name in _ANY[opened](kind)}
-    return {opened} & set().union(*map(_planes, _ANY))
+    if opened in ANY_PLANES:
+        return {name for kind in quantities.ORDER for name in ANY_PLANES[opened](kind)}
+    return {opened} & set().union(*map(_planes, ANY_PLANES))
 
 
 def _opened(names: set[str], declared: tuple[str, ...]) -> set[str]:
