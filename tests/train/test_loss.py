@@ -10,7 +10,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.io.scenes.masks import kept_pixels, masked
+from hardsplat.io.scenes.masks import kept, masked
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.loss import (
@@ -118,7 +118,8 @@ class Loss:
         self.measuring.run_once()
         height, width = case.photo.shape[:2]
         camera = Camera(np.eye(4), np.eye(3), width, height)
-        return read_metrics(self.metrics, camera, kept_pixels(getattr(case, "rgba", case.photo)))
+        pixels = int(kept(getattr(case, "rgba", case.photo)).sum())
+        return read_metrics(self.metrics, camera, pixels)
 
     def agrees(self, case, limit=None, weights=WEIGHTS, **where) -> np.ndarray:
         """Asserts that the loss and its gradient are the oracle's; d_image of the image."""

@@ -3,7 +3,6 @@ read. Also what every PLY needs: its header checked, the records of an element i
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -150,12 +149,12 @@ def copy(path: Path, like: Path, count: int, pieces: Iterable[np.ndarray]) -> No
         file.writelines(records.data for records in pieces)
 
 
-def is_antialiased(path: str | Path) -> bool:
+def is_antialiased(path: Path) -> bool:
     """Whether the header of a PLY says that its splats were trained with --antialiased."""
     return f"comment {ANTIALIASED}".encode() in _head(path).partition(b"end_header")[0]
 
 
-def _head(path: str | Path) -> bytes:
+def _head(path: Path) -> bytes:
     """The first bytes of a file, with its header."""
     with open(path, "rb") as file:
         return file.read(LONGEST_HEADER)
@@ -187,9 +186,8 @@ def elements(path: Path) -> list[Element]:
 
 def _header(path: Path) -> tuple[list[Element], str, int]:
     """Elements, the byte order, empty for ascii, and where data begin."""
-    with reading(path), open(path, "rb") as file:
-        head = file.read(LONGEST_HEADER)
-        size = os.fstat(file.fileno()).st_size
+    with reading(path):
+        head, size = _head(path), base.size_of(path)
     if not head:
         raise UserError(f"{path}: is empty")
     if not head.startswith(b"ply"):

@@ -41,8 +41,8 @@ def known_disparities(
     Raises UserError where nothing is known of any photograph, or a file is damaged.
     """
     views = [scene.views[i] for i in indices]
-    points = _points(root)
-    found = [_sparse(view, points.get(view.group, np.zeros((0, 3)))) for view in views]
+    points, seen = read_seen(root)
+    found = [_sparse(view, points[seen.get(view.group, [])]) for view in views]
     label = f"depths of {sum(int((m > 0).sum()) for m in found)} points of the model"
     if (root / FOLDER).is_dir():
         found = _dense(root, views, found)
@@ -58,12 +58,6 @@ def known_disparities(
         if view.mask:
             known[read_kept(view.mask, view.camera.width, view.camera.height, view.lens) < 255] = 0
     return found, label
-
-
-def _points(root: Path) -> dict[str, np.ndarray]:
-    """(N, 3) points that each photograph shows, by its name; empty where no model has tracks."""
-    points, seen = read_seen(root)
-    return {name: points[which] for name, which in seen.items()}
 
 
 def _sparse(view: View, points: np.ndarray) -> np.ndarray:

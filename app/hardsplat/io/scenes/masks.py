@@ -187,8 +187,3 @@ def kept(image: np.ndarray) -> np.ndarray:
     # by channels it takes 25 times as long
     words = np.ascontiguousarray(image).view(np.uint32)[..., 0]
     return words != _IGNORED.view(np.uint32)
-
-
-def kept_pixels(image: np.ndarray) -> int:
-    """How many pixels of an image of View.load() count."""
-    return int(kept(image).sum())

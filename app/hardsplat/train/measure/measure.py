@@ -19,7 +19,7 @@ from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import over
-from hardsplat.io.scenes.masks import kept_pixels
+from hardsplat.io.scenes.masks import kept
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
@@ -170,7 +170,7 @@ class Evaluator:
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
         self._draw()
-        target, pixels, background = None, kept_pixels(photo), frame["background"]
+        target, pixels, background = None, int(kept(photo).sum()), frame["background"]
         if asked.pictures or (asked.fitted and colored):
             target = self.resources["target"].download()[: camera.height, : camera.width]
         psnr, ssim = loss.read_metrics(self.resources, camera, pixels)
