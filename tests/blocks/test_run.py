@@ -31,8 +31,6 @@ FAST += " --refine-every 10 --refine-stop-iter 50 --checkpoint-every 10 --polish
 
 @pytest.mark.parametrize("shape", ["box", "ball"])
 def test_splats_outside_of_a_region_do_not_grow(device, scene, shape):
-    from hardsplat.io.scenes.scene import load_scene
-
     config = settings(
         scene,
         strategy="budget",

@@ -9,13 +9,8 @@ import pytest
 from PIL import Image
 
 from hardsplat.sfm.job.exif import Taken, taken_of
-from tests.helpers import needs
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
-INSTALLED = "__import__('importlib.util').util.find_spec('pycolmap')"
-needs_pycolmap = pytest.mark.skipif(
-    f"not {INSTALLED}", reason=needs.lacking("no Python package pycolmap")
-)
 HERE = 47.37, 8.54, 410.0
 
 
@@ -100,7 +95,7 @@ def courtyard(place=None):
 
 
 @pytest.fixture
-def model():
+def model(pycolmap):
     return courtyard()
 
 
@@ -116,11 +111,8 @@ def taken(centres, noise=0.0, **how):
     return out
 
 
-@needs_pycolmap
 @pytest.mark.parametrize("noise", [0.0, 0.15])
-def test_a_model_in_metres(model, noise):
-    from hardsplat.sfm.colmap.aligning import align
-
+def test_a_model_in_metres(model, align, noise):
     found, centres = model
     said = taken(centres, noise)
     names = sorted(said)
@@ -148,10 +140,7 @@ def up_of(model, centres):
     return up / np.linalg.norm(up)
 
 
-@needs_pycolmap
-def test_a_model_upright(model):
-    from hardsplat.sfm.colmap.aligning import align
-
+def test_a_model_upright(model, align):
     found, centres = model
     nothing = {name: asdict(Taken()) for name in centres}
     done = align(found, nothing)
@@ -162,13 +151,8 @@ def test_a_model_upright(model):
     assert "only 3 photographs have positions" in align(found, nothing | few)["note"]
 
 
-@needs_pycolmap
-def test_a_model_of_photographs_straight_down():
+def test_a_model_of_photographs_straight_down(pycolmap, align):
     """Of a drone: their tops point anywhere, and their sides are level."""
-    import pycolmap
-
-    from hardsplat.sfm.colmap.aligning import align
-
     rng = np.random.default_rng(8)
 
     def place(i, turn):
@@ -185,10 +169,7 @@ def test_a_model_of_photographs_straight_down():
     assert np.ptp(heights) < 0.1 and np.mean(heights) < middle, np.ptp(heights)
 
 
-@needs_pycolmap
-def test_positions_that_do_not_fit_are_not_used(model):
-    from hardsplat.sfm.colmap.aligning import align
-
+def test_positions_that_do_not_fit_are_not_used(model, align):
     found, centres = model
     rng = np.random.default_rng(0)
     anywhere = taken({name: 4000 * rng.normal(size=3) for name in centres})
@@ -206,11 +187,8 @@ def test_positions_that_do_not_fit_are_not_used(model):
     assert np.array_equal(up_of(found, centres), before)
 
 
-@needs_pycolmap
-def test_positions_on_a_line():
+def test_positions_on_a_line(align):
     """A walk straight on: scale and heading by positions, the up direction by how it was held."""
-    from hardsplat.sfm.colmap.aligning import align
-
     found, centres = courtyard(lambda i, turn: (turn, np.array([0.3 * i, 2.0 * i, 1.6])))
     done = align(found, taken(centres))
     assert done["by"] == "gps" and "lie on a line" in done["note"]

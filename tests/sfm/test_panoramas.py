@@ -12,7 +12,6 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job import video
 from hardsplat.sfm.job.photographs import find_photographs
 from tests.helpers.scenes import PANORAMAS
-from tests.sfm.test_align import needs_pycolmap
 
 
 def test_training_from_known_poses(on_device, tmp_path, monkeypatch, capsys):
@@ -29,8 +28,7 @@ def test_training_from_known_poses(on_device, tmp_path, monkeypatch, capsys):
     assert min(p.name for p in renders.glob("*.render.png")) == "back.render.png"
 
 
-@needs_pycolmap
-def test_poses_of_a_360_degree_video(tmp_path, capsys):
+def test_poses_of_a_360_degree_video(pycolmap, tmp_path, capsys):
     film = tmp_path / "film.mp4"
     writer = VideoWriter(film, 512, 256, 5)
     for path in sorted((PANORAMAS / "images").iterdir()):

@@ -10,7 +10,6 @@ import numpy as np
 from hardsplat.sfm.colmap.outcome import Part, parts_of, reasons, write_sheet
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.run import sfm
-from tests.sfm.test_align import needs_pycolmap
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
 
@@ -73,8 +72,7 @@ def poster(folder, count):
         cv2.imwrite(str(folder / f"wall_{i}.png"), picture)
 
 
-@needs_pycolmap
-def test_half_that_cannot_be_placed(tmp_path, capsys):
+def test_half_that_cannot_be_placed(pycolmap, tmp_path, capsys):
     for i in (*range(4), *range(20, 24)):
         shutil.copy(COURTYARD / "images" / f"view_{i:04d}.jpg", tmp_path)
     poster(tmp_path, 5)

@@ -31,7 +31,6 @@ from hardsplat.sfm.run import sfm
 from tests.helpers import heic
 from tests.helpers.compare_poses import compare
 from tests.helpers.tables import rows
-from tests.sfm.test_align import needs_pycolmap
 
 ROOT = Path(__file__).parents[2]
 COURTYARD = ROOT / "scenes" / "courtyard"
@@ -191,12 +190,10 @@ def test_train_offers_it(error_of, tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def reconstructed(tmp_path_factory):
+def reconstructed(tmp_path_factory, pycolmap):
     """A folder of photographs with positions and what sfm made of it: two devices of different
     sizes, some turned, a TIFF turned by its tag, a HEIC that shows nothing, one file damaged, one
     dark, one with a mask over its left half. Not to be changed."""
-    import pycolmap
-
     folder = tmp_path_factory.mktemp("sfm") / "photos"
     (folder / "phone").mkdir(parents=True)
     truth = pycolmap.Reconstruction(COURTYARD / "sparse" / "0")
@@ -232,10 +229,7 @@ def positioned(tags: Image.Exif, centre) -> Image.Exif:
     return tags
 
 
-@needs_pycolmap
-def test_photographs_become_a_scene(reconstructed):
-    import pycolmap
-
+def test_photographs_become_a_scene(pycolmap, reconstructed):
     folder, found = reconstructed
     assert sorted(found.registered) == sorted([*VIEWS, "phone/a b.tif"])
     assert "truncated" in found.missing["damaged.jpg"]
@@ -265,8 +259,7 @@ def test_photographs_become_a_scene(reconstructed):
     assert {p.name for p in (folder / "sparse/0").iterdir()} == names
 
 
-@needs_pycolmap
-def test_a_video_becomes_a_scene(tmp_path, capsys):
+def test_a_video_becomes_a_scene(pycolmap, tmp_path, capsys):
     writer = VideoWriter(tmp_path / "walk.mp4", 320, 240, 10)
     for number in range(12):
         image = Image.open(COURTYARD / f"images/view_{number:04d}.jpg")
@@ -282,8 +275,7 @@ def test_a_video_becomes_a_scene(tmp_path, capsys):
     assert len(load_scene(scene).views) >= 11, said
 
 
-@needs_pycolmap
-def test_photographs_beside_frames_are_not_replaced(tmp_path, monkeypatch):
+def test_photographs_beside_frames_are_not_replaced(pycolmap, tmp_path, monkeypatch):
     scene, film = tmp_path / "walk", tmp_path / "walk.mp4"
     (scene / "images").mkdir(parents=True)
     for path in (film, scene / "images/frame_00001.jpg", scene / "images/mine.jpg"):
@@ -316,11 +308,9 @@ def pairs_of(job):
 
 
 @pytest.fixture
-def unmatched(tmp_path):
+def unmatched(tmp_path, pycolmap):
     """A job of four photographs that match nowhere, one with a space in its name, and what it
     says."""
-    import pycolmap
-
     from hardsplat.sfm.colmap.job import PoseJob
 
     said, how = [], dict(error=1.0, seed=0, method="sequential", mapper="incremental", lens=True)
@@ -336,11 +326,8 @@ def unmatched(tmp_path):
     return job, said
 
 
-@needs_pycolmap
-def test_pairs_that_match_nowhere_are_compared_once(unmatched):
+def test_pairs_that_match_nowhere_are_compared_once(pycolmap, unmatched):
     """Where matching was stopped, and where photographs are added."""
-    import pycolmap
-
     job, said = unmatched
     with pycolmap.Database.open(job.path) as database:
         assert database.read_num_matches()[0] == [] and database.exists_matches(1, 2)
@@ -352,7 +339,6 @@ def test_pairs_that_match_nowhere_are_compared_once(unmatched):
     assert said[0] == ("begin", "matches", 10, 6)
 
 
-@needs_pycolmap
 def test_a_frame_that_is_added_later_is_matched_with_its_neighbours(unmatched, monkeypatch):
     from hardsplat.sfm.colmap import matching
 
@@ -367,7 +353,6 @@ def test_a_frame_that_is_added_later_is_matched_with_its_neighbours(unmatched, m
     assert not words.exists()
 
 
-@needs_pycolmap
 def test_photographs_without_a_pose_are_compared_with_all_others(unmatched, monkeypatch):
     job, _ = unmatched
     best, wanted = SimpleNamespace(reg_image_ids=lambda: [1, 2, 3], num_reg_images=lambda: 3), []
@@ -378,7 +363,6 @@ def test_photographs_without_a_pose_are_compared_with_all_others(unmatched, monk
     assert job.mapped()[0] is best and sorted(wanted) == [(0, 3), (1, 3), (2, 3)]
 
 
-@needs_pycolmap
 def test_what_fails_is_in_the_log_and_not_tried_again(unmatched, monkeypatch, capsys):
     from hardsplat.sfm.colmap.mapping import ATTEMPTS
 
@@ -442,7 +426,6 @@ def synthetic():
     return pycolmap.synthesize_dataset(how)
 
 
-@needs_pycolmap
 def test_colours_where_a_photograph_with_a_pose_sees_no_point(unmatched, tmp_path):
     job, model = unmatched[0], synthetic()
     for number, image in model.images.items():
@@ -457,14 +440,11 @@ def test_colours_where_a_photograph_with_a_pose_sees_no_point(unmatched, tmp_pat
     assert model.points3D and all((*p.color,) == (200, 100, 50) for p in model.points3D.values())
 
 
-@needs_pycolmap
 @pytest.mark.parametrize(
     "params", [(1280, 500, 400, 1e300), (np.inf, 500, 400, 0), (1, 500, 400, 0)]
 )
-def test_cameras_of_which_nothing_is_known_end_nothing(params):
+def test_cameras_of_which_nothing_is_known_end_nothing(pycolmap, params):
     """Their numbers overflow: such a model is not used, and not adjusted."""
-    import pycolmap
-
     from hardsplat.sfm.colmap.mapping import adjusted, is_sound
 
     model = synthetic()
@@ -476,10 +456,7 @@ def test_cameras_of_which_nothing_is_known_end_nothing(params):
     assert not is_sound(model) and adjusted(model, 2, True) is model
 
 
-@needs_pycolmap
-def test_a_process_killed_within_an_image_leaves_none_of_it(tmp_path):
-    import pycolmap
-
+def test_a_process_killed_within_an_image_leaves_none_of_it(pycolmap, tmp_path):
     from hardsplat.sfm.colmap import matching
 
     kill = (
@@ -499,7 +476,6 @@ def test_a_process_killed_within_an_image_leaves_none_of_it(tmp_path):
         assert database.exists_camera(1) and not matching.names_in(database)
 
 
-@needs_pycolmap
 def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
     folder, found = reconstructed
     scene = Path(shutil.copytree(folder, tmp_path / "again", copy_function=shutil.copy2))
@@ -514,8 +490,7 @@ def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
         sfm(SfmConfig(data=scene, quiet=True))
 
 
-@needs_pycolmap
-def test_photographs_without_a_common_view(error_of, tmp_path):
+def test_photographs_without_a_common_view(pycolmap, error_of, tmp_path):
     words = "no poses found for these 4 photographs: no two of them show the same thing"
     (dark := tmp_path / "dark").mkdir()
     for i in range(4):
@@ -530,9 +505,8 @@ def test_photographs_without_a_common_view(error_of, tmp_path):
     assert not (tmp_path / "sparse").exists()
 
 
-@needs_pycolmap
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for a child alone")
-def test_an_interrupt_leaves_no_process_and_no_half_model(tmp_path, capsys):
+def test_an_interrupt_leaves_no_process_and_no_half_model(pycolmap, tmp_path, capsys):
     few = [*VIEWS[:4], *VIEWS[6:10]]
     for name in few:
         shutil.copy(COURTYARD / "images" / name, tmp_path)

@@ -13,7 +13,6 @@ import logging
 import os
 import warnings
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +36,7 @@ _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, ha
 _EXR_UNDOUBTED, _EXR_DENSEST = 1 << 20, 1000  # the same, of OpenEXR's channels of many bits
 _JPEG_END = b"\xff\xd9"
 _MOST_OF_12_BITS = 4095
+_DARK: dict[Path, Path] = {}  # pictures that were named, by folder
 # EXIF orientation -> the picture upright
 _TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda a: a[:, ::-1],
@@ -193,15 +193,15 @@ def _pixels(path: Path, upright: bool = False) -> np.ndarray:
         if (pixels := _jpeg(image, data)) is None:
             pixels = _stored(image, _as_pixels)
     if of_16_bits and 0 < pixels[..., :3].max() <= _MOST_OF_12_BITS >> 8:
-        _note_dark(path.parent)
+        _note_dark(path)
     return _turned(pixels, turn)
 
 
-@cache
-def _note_dark(folder: Path) -> None:
-    """A line a folder."""
-    what = f"a picture of 16 bits has no number above {_MOST_OF_12_BITS}, so it is dark"
-    log.warning("%s: %s; if such pictures hold 12 bits, multiply them by 16", folder, what)
+def _note_dark(path: Path) -> None:
+    """Names one picture of a folder, whatever thread reads it first."""
+    if _DARK.setdefault(path.parent, path) is path:
+        what = f"has 16 bits and no number above {_MOST_OF_12_BITS}, so it is dark"
+        log.warning("%s: %s; if such pictures hold 12 bits, multiply them by 16", path, what)
 
 
 def _jpeg(image: Image.Image, data: bytes) -> np.ndarray | None:
