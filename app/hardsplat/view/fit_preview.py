@@ -7,26 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.model.camera import Camera
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.pictures import FIT_SCREEN_PASS
 from hardsplat.tables.formats import FORMATS
-from hardsplat.view import window
 from hardsplat.view.gui.style import SIDE
 from hardsplat.view.gui.ui import TrainingFacts
 from hardsplat.view.splats.controls import Controls
 from hardsplat.view.splats.inputs import Inputs
 from hardsplat.view.splats.screen import REFRESH, Appearance, Screen
-from hardsplat.view.viewer import Viewer
+from hardsplat.view.viewer import RunWindow, Viewer
 
 NARROW = 480  # px of an image that is smaller than the panel beside it should be
 
@@ -53,41 +50,27 @@ class FitScreen(Screen):
         self._window.upload(contract.struct("Window", size=size))
 
 
-class FitPreview:
-    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it
-    with a note, and the fit continues.
+class FitPreview(RunWindow):
+    """size: by default that of the image and room for the panel; a narrow window has none."""
 
-    size: px of the window, without a panel where it is narrow; by default that of the image, and
-    room for the panel.
-    """
-
-    def __init__(self, size: tuple[int, int] | None = None):
-        self.surfaces, self._size, self._stepping = window.start(), size, False
-        self.viewer: Viewer | None = None
+    continues = "The fit continues"
+    _stepping = False
 
     def open(self, device: Device, session: FitSession, title: str) -> None:
         eye, look = Camera(np.eye(4), np.eye(3), 1, 1), Appearance(HardwareOptions())
         inputs = Inputs(Controls(eye, (0, -1, 0), (0, 0, 1)), can_pause=True, parts=("fit",))
         room = max(session.width, NARROW) + round(SIDE), max(session.height, NARROW)
-        try:
+        with self.guarded():
             self.viewer = Viewer(
                 device, f"{title} - hardsplat", look, inputs, Path(), True, self._size,
                 make_screen=FitScreen, room=room,
             )  # fmt: skip
             self.viewer.facts.training = TrainingFacts(steps=session.config.max_steps)
-        except DeviceLost:
-            raise
-        except UserError as error:
-            self._note(error)
 
     @property
     def batch_seconds(self) -> float:
         """How long a batch may take while the window is seen; one step where that was asked for."""
         return 0.0 if self._stepping else REFRESH
-
-    @property
-    def shown(self) -> bool:
-        return self.viewer is not None and self.viewer.shown
 
     @property
     def stopped(self) -> bool:
@@ -103,17 +86,13 @@ class FitPreview:
         self._tell(viewer, session, curve)
         drawn: Any = session
         self._stepping = False
-        try:
+        with self.guarded():
             viewer.turn(drawn, 0)
             while viewer.paused and not self.stopped:
                 if viewer.inputs.steps:
                     self._stepping, viewer.inputs.steps = True, 0
                     return
                 viewer.turn(drawn, 0, wait=True)
-        except DeviceLost:
-            raise
-        except UserError as error:
-            self._note(error)
 
     def _tell(self, viewer: Viewer, session: FitSession, curve: dict[str, list]) -> None:
         """What the panel shows."""
@@ -126,11 +105,3 @@ class FitPreview:
         if curve["step"]:
             told.psnr = curve["psnr"][-1]
             told.psnrs = np.column_stack([curve["step"], curve["psnr"]])
-
-    def _note(self, error: UserError) -> None:
-        tqdm.write(f"note: the window is closed: {error}. The fit continues")
-
-    def close(self) -> None:
-        """Before the session that is shown is destroyed. May be called again."""
-        if self.viewer is not None:
-            self.viewer.close()

@@ -5,27 +5,19 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from tqdm import tqdm
 
-from hardsplat.base.errors import UserError
-from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.train import Running, Watcher
-from hardsplat.view import window
 from hardsplat.view.found import degree_of, look_of, starts_of
 from hardsplat.view.gui.ui import TrainingFacts
 from hardsplat.view.splats.inputs import Inputs
-from hardsplat.view.viewer import REFRESH, Viewer
+from hardsplat.view.viewer import REFRESH, RunWindow, Viewer
 
 SLOW = 0.02  # s of a step
 TOLD_EVERY = 0.25  # s between figures
 
 
-class TrainingWindow(Watcher):
-    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it
-    with a note, and the run continues.
-
-    stays: when all is done the result is shown until the window is closed.
-    """
+class TrainingWindow(RunWindow, Watcher):
+    """stays: when all is done the result is shown until the window is closed."""
 
     @property
     def batch_seconds(self) -> float:  # type: ignore[override]
@@ -34,31 +26,20 @@ class TrainingWindow(Watcher):
         return 0.0 if self._step < self._until else REFRESH
 
     def __init__(self, size: tuple[int, int] | None = None, stays: bool = False):
-        self.stays, self._size = stays, size
-        self.surfaces = window.start()  # the extensions that the device must be opened with
-        self.viewer: Viewer | None = None
-        self._told_at = -np.inf
+        super().__init__(size)
+        self.stays, self._told_at = stays, -np.inf
         self._step = self._until = 0  # of the run, and the one that was asked for last
 
     def open(self, run: Running) -> None:
         """The window, at the first camera. Screenshots go to the folder of the run."""
         config, scene, session = run.config, run.scene, run.session
-        try:
+        with self.guarded():
             degree = config.model.sh_degree
             look = look_of(config, degree, session.raster.rows.names)
             inputs = Inputs(*starts_of(scene, None), can_pause=True, sh_degree=degree)
             title = f"{scene.name} - hardsplat"
             self.viewer = Viewer(run.device, title, look, inputs, run.folder, True, self._size)
             self.viewer.prepare(session.store.parameters)
-        except DeviceLost:
-            raise
-        except UserError as error:
-            self.close()
-            self._note(error)
-
-    @property
-    def shown(self) -> bool:
-        return self.viewer is not None and self.viewer.shown
 
     @property
     def paused(self) -> bool:
@@ -90,12 +71,8 @@ class TrainingWindow(Watcher):
             viewer.busy = viewer.inputs.paused = False  # nothing else needs the GPU any more
             viewer.inputs.changed = True  # the last frame may be of long ago
         self._tell(run, viewer)
-        try:
+        with self.guarded():
             self.viewer.turn(session.store.parameters, degree_of(run), wait)
-        except DeviceLost:
-            raise
-        except UserError as error:
-            self._note(error)
 
     def answer(self, run: Running) -> bool:
         """On a slow device, where a step takes longer than a hand waits."""
@@ -124,11 +101,3 @@ class TrainingWindow(Watcher):
             told.psnrs = np.column_stack([log.steps, log.psnrs])
         held = [(row["step"], row["psnr"]) for row in log.evaluations]
         told.held_out = np.array(held, np.float64).reshape(-1, 2)
-
-    def _note(self, error: UserError) -> None:
-        tqdm.write(f"note: the window is closed: {error}. Training continues")
-
-    def close(self) -> None:
-        """Before the session that is shown is destroyed. May be called again."""
-        if self.viewer is not None:
-            self.viewer.close()

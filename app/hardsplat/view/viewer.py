@@ -11,11 +11,13 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.recorder import Recorder
@@ -437,3 +439,38 @@ class Viewer:
         self._photographs.close()
         self.device.settle()  # a frame that Ctrl-C cut short is not known to be in flight
         self._parts.destroy()
+
+
+class RunWindow:
+    """A window on a run. Raises UserError without a display. Whatever goes wrong with the window
+    afterwards closes it with a note, and the run continues.
+
+    size: see Window. viewer: None before `open`.
+    """
+
+    continues = "Training continues"
+
+    def __init__(self, size: tuple[int, int] | None = None):
+        self.surfaces: Sequence[str] = start()  # extensions that the device must be opened with
+        self.viewer: Viewer | None = None
+        self._size = size
+
+    @property
+    def shown(self) -> bool:
+        return self.viewer is not None and self.viewer.shown
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Closes the window where the block fails, but for a device that is lost."""
+        try:
+            yield
+        except DeviceLost:
+            raise
+        except UserError as error:
+            self.close()
+            tqdm.write(f"note: the window is closed: {error}. {self.continues}")
+
+    def close(self) -> None:
+        """Before what is shown is destroyed. May be called again."""
+        if self.viewer is not None:
+            self.viewer.close()
