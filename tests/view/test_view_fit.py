@@ -33,16 +33,12 @@ def session(gpu):
     gpu.check_validation()
 
 
-def seen(preview, session, display, size, expected) -> float:
-    """Returns the largest difference between display and `expected`, in steps of 8 bits."""
-    glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
+def until(done, turn) -> bool:
+    """Whether done() came true, with turns in between."""
     end = time.perf_counter() + SECONDS
-    while True:
-        preview.turn(session, CURVE)
-        found = display.pixels()[: size[1], : size[0]].astype(float)
-        if (off := np.abs(found - expected).max()) <= 1.01 or time.perf_counter() > end:
-            return off
-        time.sleep(0.02)
+    while not done() and time.perf_counter() < end:
+        turn()
+    return done()
 
 
 @pytest.mark.parametrize("size", [(24, 18), (72, 54), (72, 80), (12, 9)])
@@ -55,7 +51,15 @@ def test_the_window_shows_the_image(session, gpu, display, size):
         expected = np.pad(expected, ((13, 13), (0, 0), (0, 0)), constant_values=0.12 * 255)
     preview = FitPreview(size)
     preview.open(gpu, session, "a.png")
-    assert preview.shown and seen(preview, session, display, size, expected) <= 1.01
+    assert preview.shown
+    glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
+
+    def close() -> bool:
+        """To a step of 8 bits."""
+        found = display.pixels()[: size[1], : size[0]].astype(float)
+        return np.abs(found - expected).max() <= 1.01
+
+    assert until(close, lambda: preview.turn(session, CURVE))
     preview.close()
     preview.close()
 
@@ -65,20 +69,17 @@ def test_the_panel_pauses_steps_and_stops(session, gpu, display):
     preview = FitPreview((800, 500))
     preview.open(gpu, session, "a.png")
     glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
-    end = time.perf_counter() + SECONDS
-    while "Pause" not in widgets.PLACES or not preview.viewer.pictures:
-        preview.turn(session, CURVE)
-        assert time.perf_counter() < end
+    turn = lambda: preview.turn(session, CURVE)
+    assert until(lambda: "Pause" in widgets.PLACES and preview.viewer.pictures, turn)
     assert preview.batch_seconds > 0 and "Save now" not in widgets.PLACES
     display.do("mousemove", *map(round, widgets.PLACES["Pause"]), "click", 1)
     timer = Timer(2.0, lambda: setattr(preview.viewer.inputs, "steps", 1))
     timer.start()
-    while not preview.viewer.inputs.paused and time.perf_counter() < end:
-        preview.turn(session, CURVE)
+    assert until(lambda: preview.viewer.inputs.paused, turn)
     timer.join()
-    assert preview.viewer.inputs.paused and preview.batch_seconds == 0 and not preview.stopped
+    assert preview.batch_seconds == 0 and not preview.stopped
     Timer(0.2, lambda: preview.viewer.asked.add("stop")).start()
-    preview.turn(session, CURVE)  # which waits
+    turn()  # which waits
     assert preview.stopped and preview.shown
     preview.close()
 
@@ -96,7 +97,5 @@ def test_closing_the_window_and_failing_let_the_fit_go_on(session, gpu, monkeypa
 
     preview.open(gpu, session, "a.png")
     monkeypatch.setattr("hardsplat.view.fit_preview.build", full)
-    end = time.perf_counter() + SECONDS
-    while preview.shown and time.perf_counter() < end:
-        preview.turn(session, CURVE)
-    assert not preview.shown and "the window is closed: full" in capsys.readouterr().out
+    assert until(lambda: not preview.shown, lambda: preview.turn(session, CURVE))
+    assert "the window is closed: full" in capsys.readouterr().out
