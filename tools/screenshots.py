@@ -273,7 +273,7 @@ def together(result: Path, folder: Path) -> None:
     name = min((result / "renders").glob("*.render.png")).name
     if (both := comparison(result, view_of(name)[0])) is None:
         raise UserError(f"{result}: has no render beside its photograph")
-    view, photo = both
+    view, photo = both[0].copy(), both[1]
     middle = view.shape[1] // 2
     view[:, middle:] = photo[:, middle:]
     view[:, middle - 1 : middle + 1] = 255

@@ -131,20 +131,27 @@ def test_cells_without_a_known_corner_have_no_surface(views):
     assert 0.4 < len(faces) / len(extract(whole)[1]) < 0.5
 
 
+def together(*parts: tuple[trimesh.Trimesh, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Points and faces of meshes, each so much higher."""
+    for mesh, height in parts:
+        mesh.apply_translation([0, 0, height])
+    whole = trimesh.util.concatenate([mesh for mesh, _ in parts])
+    return np.asarray(whole.vertices), np.asarray(whole.faces)
+
+
+def sphere(levels: int, radius: float = 1.0) -> trimesh.Trimesh:
+    return trimesh.creation.icosphere(levels, radius=radius)
+
+
 def test_the_largest_pieces_stay():
-    ball, other = trimesh.creation.icosphere(3), trimesh.creation.icosphere(1, radius=0.05)
-    points = np.concatenate([ball.vertices, other.vertices + 3, other.vertices - 3])
-    faces = np.concatenate([ball.faces, other.faces + 642, other.faces + 642 + 42])
+    points, faces = together((sphere(3), 0), (sphere(1, 0.05), 3), (sphere(1, 0.05), -3))
     assert [len(largest(points, faces, n)[1]) for n in (None, 1, 2)] == [1280, 1280, 1360]
     assert [largest(points, faces, n)[2] for n in (None, 1, 2)] == [2, 2, 1]
-    assert np.allclose(areas(*largest(points, faces)[:2]).sum(), ball.area)
+    assert np.allclose(areas(*largest(points, faces)[:2]).sum(), sphere(3).area)
 
 
 def test_what_lies_behind_the_scene_is_left_out():
-    ball, scrap = trimesh.creation.icosphere(3), trimesh.creation.icosphere(1, radius=0.4)
-    near, far = scrap.vertices + [0, 0, 1.5], scrap.vertices + [0, 0, 9]
-    points = np.concatenate([ball.vertices, near, far])
-    faces = np.concatenate([ball.faces, scrap.faces + 642, scrap.faces + 642 + 42])
+    points, faces = together((sphere(3), 0), (sphere(1, 0.4), 1.5), (sphere(1, 0.4), 9))
     places = np.array([camera.position for camera in around(20, 8, 8)])
     assert len(largest(points, faces)[1]) == 1280 + 80 + 80
     kept, left, out = largest(points, faces, places=places)
@@ -153,12 +160,11 @@ def test_what_lies_behind_the_scene_is_left_out():
 
 
 def test_the_largest_piece_stays_however_far_a_tail_of_it_reaches():
-    ball, scrap = trimesh.creation.icosphere(3), trimesh.creation.icosphere(1, radius=0.4)
-    tail = ball.vertices + (ball.vertices[:, 2:] > 0.93) * [0, 0, 1]  # 3 % of them
-    points = np.concatenate([tail, scrap.vertices + [0, 0, 9]])
-    faces = np.concatenate([ball.faces, scrap.faces + 642])
-    for some in (ball.faces, faces):
-        kept, left, _ = largest(points, some, places=ball.vertices)
+    tail = sphere(3)
+    tail.vertices += (tail.vertices[:, 2:] > 0.93) * [0, 0, 1]  # 3 % of them
+    for parts in ([(tail, 0)], [(tail, 0), (sphere(1, 0.4), 9)]):
+        points, faces = together(*parts)
+        kept, left, _ = largest(points, faces, places=sphere(3).vertices)
         assert len(left) == 1280 and kept[:, 2].max() < 3
 
 

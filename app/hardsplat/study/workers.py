@@ -6,7 +6,6 @@ child, and those of a Dask cluster.
 from __future__ import annotations
 
 import asyncio
-import codecs
 import logging
 import os
 import queue
@@ -44,10 +43,10 @@ def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", module, str(folder), *([] if show else ["--quiet"])]
     code, asked, rest = None, False, ""
-    text = codecs.getincrementaldecoder("utf-8")("replace").decode
     # Output goes to a file, not a pipe, which would break with us; a session of its own: the
     # terminal's Ctrl-C reaches the child through us, once.
-    with open(folder / "log.txt", "ab") as log, open(folder / "log.txt", "rb") as printed:
+    path = folder / "log.txt"
+    with open(path, "ab") as log, open(path, encoding="utf-8", errors="replace") as printed:
         printed.seek(0, os.SEEK_END)
         child = subprocess.Popen(
             command,
@@ -63,7 +62,7 @@ def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
                 with suppress(subprocess.TimeoutExpired):
                     code = child.wait(_GLANCE)
                 if show:
-                    *lines, rest = (rest + text(printed.read())).split("\n")
+                    *lines, rest = (rest + printed.read()).split("\n")
                     sys.stderr.writelines(f"{line}\n" for line in filter(is_line, lines))
                     sys.stderr.flush()
         finally:
