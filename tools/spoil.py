@@ -21,13 +21,16 @@ from scipy.spatial.transform import Rotation
 from hardsplat.io.scenes.colmap import read_model, write_model
 from hardsplat.io.scenes.scene import load_scene
 
+GAIN, BALANCE, VIGNETTE = 0.3, 0.1, 0.3
+DEGREES, SHIFT = 0.5, 0.005  # the latter of the scene's extent
 
-def spoiled_photograph(image: np.ndarray, factors: np.ndarray, vignette: float) -> np.ndarray:
-    """(H, W, 3) uint8 times factors (3,), darker by `vignette` in the corners."""
+
+def spoiled_photograph(image: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 times factors (3,), darker by VIGNETTE in the corners."""
     height, width = image.shape[:2]
     y = (np.arange(height) + 0.5 - height / 2)[:, None]
     x = (np.arange(width) + 0.5 - width / 2)[None]
-    falloff = 1 - vignette * (x**2 + y**2) / (width**2 + height**2) * 4
+    falloff = 1 - VIGNETTE * (x**2 + y**2) / (width**2 + height**2) * 4
     return np.clip(np.round(image * factors * falloff[..., None]), 0, 255).astype(np.uint8)
 
 
@@ -40,11 +43,6 @@ def main() -> None:
     )
     parser.add_argument("--exposure", action="store_true")
     parser.add_argument("--poses", action="store_true")
-    parser.add_argument("--gain", type=float, default=0.3)
-    parser.add_argument("--balance", type=float, default=0.1)
-    parser.add_argument("--vignette", type=float, default=0.3)
-    parser.add_argument("--degrees", type=float, default=0.5)
-    parser.add_argument("--shift", type=float, default=0.005, help="of the scene's extent")
     parser.add_argument("--test-every", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args()
@@ -57,13 +55,11 @@ def main() -> None:
     for image in sorted(images.values(), key=lambda image: image.name):
         source = flags.scene / flags.images / image.name
         target = flags.out / flags.images / image.name
-        factors = rng.uniform(1 - flags.gain, 1 + flags.gain) * rng.uniform(
-            1 - flags.balance, 1 + flags.balance, 3
-        )
+        factors = rng.uniform(1 - GAIN, 1 + GAIN) * rng.uniform(1 - BALANCE, 1 + BALANCE, 3)
         axis, way = (v / np.linalg.norm(v) for v in rng.normal(size=(2, 3)))
         if flags.exposure and image.name not in held_out:
             photo = np.asarray(Image.open(source).convert("RGB"))
-            Image.fromarray(spoiled_photograph(photo, factors, flags.vignette)).save(
+            Image.fromarray(spoiled_photograph(photo, factors)).save(
                 target, quality=98, subsampling=0
             )
             told[image.name] = {"factors": factors.tolist()}
@@ -72,10 +68,9 @@ def main() -> None:
             target.symlink_to(source.resolve())
         if flags.poses:
             turned = (
-                Rotation.from_rotvec(np.radians(flags.degrees) * axis).as_matrix()
-                @ image.w2c[:3, :3]
+                Rotation.from_rotvec(np.radians(DEGREES) * axis).as_matrix() @ image.w2c[:3, :3]
             )
-            centre = -image.w2c[:3, :3].T @ image.w2c[:3, 3] + flags.shift * scene.extent * way
+            centre = -image.w2c[:3, :3].T @ image.w2c[:3, 3] + SHIFT * scene.extent * way
             x, y, z, w = Rotation.from_matrix(turned).as_quat()
             image.qvec, image.tvec = np.array([w, x, y, z]), -turned @ centre
     write_model(flags.out / "sparse" / "0", cameras, images, points)

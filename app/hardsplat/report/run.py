@@ -76,7 +76,7 @@ def write_report(
         last=last,
         views=views,
         shown=shown,
-        processor=processor(metrics["device"]["kind"]),
+        processor="CPU" if metrics["device"]["kind"] == "CPU" else "GPU",
         curves=curve and data_uri("image/png", curve),
         stages=by_stage(metrics["stage_ms"]),
         passes=metrics["stage_ms"],
@@ -104,11 +104,6 @@ def _memory(metrics: dict) -> tuple[int, str]:
     if by_driver := peak["driver"]:
         return by_driver, "by its driver's count"
     return peak["allocated"], "as it allocates it"
-
-
-def processor(kind: str) -> str:
-    """What people call a device of this kind."""
-    return "CPU" if kind == "CPU" else "GPU"
 
 
 def _views(
