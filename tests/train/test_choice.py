@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import cv2
@@ -18,6 +19,7 @@ from hardsplat.settings.scene import SceneSettings
 from hardsplat.step.begin import view_order
 from hardsplat.train.features.region import place_of
 from hardsplat.train.run.gather import print_notes
+from hardsplat.train.run.photographs import PhotographLoader
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
 
@@ -137,18 +139,15 @@ def test_a_place_in_detail(on_device, tmp_path, monkeypatch, capsys):
     assert "region = [" in saved
 
 
-def test_blurred_photographs_are_named(on_device, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HARDSPLAT_AUTO", "first")
-    scene = Path(shutil.copytree(COURTYARD, tmp_path / "scene"))
-    path = scene / "images" / "view_0013.jpg"
+def test_blurred_photographs_are_named(tmp_path, capsys):
+    folder = Path(shutil.copytree(COURTYARD, tmp_path / "scene"))
+    path = folder / "images" / "view_0013.jpg"
     cv2.imwrite(str(path), cv2.GaussianBlur(cv2.imread(str(path)), (0, 0), 2.5))
-    how = "--max-steps 2 --no-hold-back --data-factor 2"
-    out = tmp_path / "out"
-    assert main(["train", str(scene), "--result-dir", str(out), *how.split()]) == 0
+    with closing(PhotographLoader(load_scene(folder, data_factor=2))) as photographs:
+        photographs.look_for_blur([*photographs.training(quiet=True)], quiet=False)
+        assert photographs.about == {"blurred": ["view_0013.jpg"], "excluded": []}
     said = capsys.readouterr()
     assert "look blurred next to their neighbours: view_0013.jpg;" in said.out + said.err
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert metrics["photographs"]["blurred"] == ["view_0013.jpg"]
 
 
 def test_settings_that_do_not_fit(error_of):
