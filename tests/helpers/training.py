@@ -20,6 +20,7 @@ from hardsplat.train.run.first_splats import initial_gaussians
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy
+from tests.helpers.goldens import random_scene
 from tests.helpers.tables import COMMON
 from tests.oracle import loss as oracle_loss
 from tests.oracle.render import render
@@ -123,6 +124,17 @@ class OneStep:
         size = dict(width=self.size[0], height=self.size[1], sh_degree=2)
         image = render(**self.splats, **size, w2c=camera.w2c, K=camera.K, **more).image
         return oracle_loss.l1_dssim(change(image), self.photos[self.view] / 255)[0]
+
+
+def partly_outside() -> dict:
+    """A random_scene of 60 splats, of which some lie so far outside of its camera that the Jacobian
+    of a pinhole is clamped for them; its limits depend on pose and intrinsics."""
+    s = random_scene(1, 60, 48, 32, 2)
+    right, forward = s["w2c"][0, :3], s["w2c"][2]
+    depth = s["means"][:6] @ forward[:3] + forward[3]
+    s["means"][:6] += 1.2 * right * depth[:, None] / s["K"][0, 0] * 48 / 2
+    s["scales"][:6] *= 4
+    return s
 
 
 def central(f, at: np.ndarray, step: float) -> np.ndarray:

@@ -16,8 +16,7 @@ from hardsplat.train import run_training as train
 from hardsplat.train.features.intrinsics import INTRINSICS_FILE, load_intrinsics, save_intrinsics
 from hardsplat.train.features.poses import focused
 from hardsplat.train.measure.command import evaluate_run
-from tests.helpers.goldens import random_scene
-from tests.helpers.training import OneStep, central, settings
+from tests.helpers.training import OneStep, central, partly_outside, settings
 from tests.oracle.lens import fisheye
 
 FISHEYE = Distortion(True, (0.05, -0.02, 0.01, -0.003))
@@ -33,13 +32,8 @@ CASES = [
 @pytest.mark.parametrize("rasterizer, options, distortion", CASES)
 def test_gradients_against_central_differences(device, rasterizer, options, distortion):
     """Of the loss by the logarithm of the focal lengths and the principal point, in float64, at
-    intrinsics that have been refined already. Some means lie so far outside that the Jacobian of a
-    pinhole is clamped for them, whose limits depend on the intrinsics too."""
-    s = random_scene(1, 60, 48, 32, 2)
-    right, forward = s["w2c"][0, :3], s["w2c"][2]
-    depth = s["means"][:6] @ forward[:3] + forward[3]
-    s["means"][:6] += 1.2 * right * depth[:, None] / s["K"][0, 0] * 48 / 2
-    s["scales"][:6] *= 4
+    intrinsics that have been refined already."""
+    s = partly_outside()
     cameras = [Camera(s["w2c"], s["K"], 48, 32, distortion)] * 2
     own = dict(intrinsics_opt=True, pose_warm_up=1, rasterizer=rasterizer, **options)
     step = OneStep(device, s, own, cameras, {"intrinsics": CHANGE}, numbers=[0, 1])

@@ -14,8 +14,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.train.features.poses import MOST_SHIFT, MOST_TURN, moved, refined
 from hardsplat.train.measure.measure import Evaluator
-from tests.helpers.goldens import random_scene
-from tests.helpers.training import OneStep, central, frozen, open_session, settings
+from tests.helpers.training import OneStep, central, frozen, open_session, partly_outside, settings
 
 WAYS = [
     dict(block="1x1", state_format="float32"),
@@ -30,7 +29,7 @@ def test_gradients_against_central_differences(device, options):
     """Of the loss by turn and shift, in float64, at poses that have been refined already: the
     kernels' conventions (clamp at 0.99, clamped Jacobian, view direction) are those of the
     oracle."""
-    rng, s = np.random.default_rng(7), random_scene(1, 60, 48, 32, 2)
+    rng, s = np.random.default_rng(7), partly_outside()
     base = Camera(s["w2c"], s["K"], 48, 32)
     cameras = [base, refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))]
     values = {"turn": rng.normal(0, 0.2, (2, 3)), "shift": rng.normal(0, 0.05, (2, 3))}
