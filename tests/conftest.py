@@ -201,6 +201,13 @@ def quick_reports(monkeypatch):
 
 
 @pytest.fixture
+def without_reports(monkeypatch):
+    """Reports take as long as short runs; tests/report has them."""
+    for name in ("viewer_of", "write_report"):
+        monkeypatch.setattr(f"hardsplat.report.run.{name}", lambda *given: None)
+
+
+@pytest.fixture
 def leaves_nothing(device, monkeypatch):
     """leaves_nothing(make, stride): whichever buffer or image it is that there is no memory for,
     of every `stride` of them, make() raises OutOfMemory and has freed those before it. Where

@@ -145,7 +145,7 @@ def test_photographs_of_other_light_have_exposures(exposure):
     assert len(spoken(jobs[2])) - len(spoken(jobs[0])) == (exposure == "auto")
 
 
-def test_decisions_are_kept(on_device, scene, tmp_path, capfd):
+def test_decisions_are_kept(on_device, reports, scene, tmp_path, capfd):
     run = dict(cap_max=0, exposure="auto", visible_adam=None, strategy="budget")
     metrics = train(settings(scene, tmp_path / "run", checkpoint_every=15, **run))
     last = [line for line in capfd.readouterr().out.splitlines() if line.startswith("decided: ")]

@@ -141,7 +141,7 @@ def test_the_run_folder_is_complete(run, scene):
 
 
 def test_antialiased_runs_say_so_and_are_measured_twice(
-    on_device, scene, tmp_path, monkeypatch, capfd
+    on_device, reports, scene, tmp_path, monkeypatch, capfd
 ):
     monkeypatch.setattr("hardsplat.train.measure.refining.STEPS_A_VIEW", 4)
     own = settings(scene, tmp_path / "run", antialiased=True, rasterizer="tiled", pose_opt=True)
@@ -250,7 +250,7 @@ MADE += ["camera_path.json", "screenshot_001.png"]
 MINE = ["notes.txt", "other.ply", "old/x.png"]
 
 
-def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd):
+def test_a_new_run_moves_an_earlier_one_aside(on_device, reports, scene, tmp_path, capfd):
     """With all that was made of it, as pages of it would show other splats than those beside."""
     for seed in (0, 1, 2):
         train(settings(scene, tmp_path, max_steps=10 + seed, save_steps=(5,), seed=seed))

@@ -218,7 +218,9 @@ def test_looks_measure_what_there_is_by_then(on_device, scene, tmp_path, monkeyp
     assert others[-2] and drawn[-2][0] == "tiled"  # the same rasterizer
 
 
-def test_a_run_that_settles_is_finished(on_device, scene, tmp_path, monkeypatch, small, capfd):
+def test_a_run_that_settles_is_finished(
+    on_device, reports, scene, tmp_path, monkeypatch, small, capfd
+):
     monkeypatch.setattr(validation, "GAIN", 100.0)
     changes = RUN | dict(max_steps=400, early_stop=True, checkpoint_every=9, save_steps=(9, 300))
     config = settings(scene, tmp_path / "run", **changes)
@@ -245,7 +247,7 @@ def test_a_run_that_settles_is_finished(on_device, scene, tmp_path, monkeypatch,
 
 
 def test_exposures_are_trained_where_light_differs(
-    on_device, scene, tmp_path, monkeypatch, small, capfd
+    on_device, reports, scene, tmp_path, monkeypatch, small, capfd
 ):
     """The run begins again, and goes on as one that was started with exposures."""
     changes = RUN | dict(exposure="auto")

@@ -70,13 +70,6 @@ def opened(environment):
     Device.close(device)
 
 
-@pytest.fixture
-def without_reports(monkeypatch):
-    """Reports take longer than the runs here; tests/report has them."""
-    for name in ("viewer_of", "write_report"):
-        monkeypatch.setattr(f"hardsplat.report.run.{name}", lambda *given: None)
-
-
 class Starter:
     """Starts commands. said: what the last one printed."""
 
