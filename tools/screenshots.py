@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 from hardsplat.base.errors import UserError
-from hardsplat.results.pictures import comparison, view_of
+from hardsplat.results.pictures import comparison
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.view.gui import widgets
 from hardsplat.view.viewer import Viewer
@@ -271,7 +271,7 @@ def together(result: Path, folder: Path) -> None:
     """For README: a held-out view, left half render, right half photograph; the window; the
     page. These two have been made."""
     name = min((result / "renders").glob("*.render.png")).name
-    if (both := comparison(result, view_of(name)[0])) is None:
+    if (both := comparison(result, name.removesuffix(".render.png"))) is None:
         raise UserError(f"{result}: has no render beside its photograph")
     view, photo = both[0].copy(), both[1]
     middle = view.shape[1] // 2

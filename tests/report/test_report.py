@@ -165,10 +165,7 @@ TEXTS = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9)
 def test_no_two_views_share_a_file(views):
     names = [(view, part) for view in views for part in saved.PARTS]
     files = [saved.comparison_name(*name) for name in names]
-    assert len(set(files)) == len(names) and [saved.view_of(file) for file in files] == names
-    for other in ("a.png", "a.render.jpg", "a", "render.png"):
-        with pytest.raises(ValueError):
-            saved.view_of(other)
+    assert len(set(files)) == len(names)
 
 
 SCRIPT = """

@@ -22,15 +22,6 @@ def comparison_name(view: str, part: str) -> str:
     return f"{short_name(view)}.{part}.png"
 
 
-def view_of(name: str) -> tuple[str, str]:
-    """(view, part) of a path below renders/: what comparison_name was given, shortened as there.
-    Raises ValueError for other names."""
-    view, part = name.removesuffix(".png").rsplit(".", 1)
-    if not name.endswith(".png") or part not in PARTS:
-        raise ValueError(f"{name} is no picture of a comparison")
-    return view, part
-
-
 def write_comparison(folder: Path, view: str, render: np.ndarray, photo: np.ndarray) -> None:
     """Writes both pictures of a view, (H, W, 3) float in 0..1 or uint8, below `folder`. Raises
     UserError where one cannot be written."""
