@@ -1,17 +1,20 @@
-"""Runs on devices whose memory other programs take."""
+"""Runs on devices whose memory other programs take, and the host's memory for copies of them."""
 
 import json
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from hardsplat.base.background import Background
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.step.photos import Photos
 from hardsplat.train import run_training as train
 from hardsplat.train.run import files
+from hardsplat.train.run.files import HostCopies
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import store
@@ -84,3 +87,41 @@ def test_held_out_views_that_do_not_fit_cost_a_note(on_device, scene, tmp_path, 
     assert metrics["steps"] == 10 and not metrics["evaluations"]
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["steps"] == 10
     assert capfd.readouterr().out.count("held-out views are not measured: no memory") == 2
+
+
+# -- copies of a run's state
+
+
+@pytest.fixture
+def background():
+    made = Background(room=1 << 20)
+    yield made
+    made.close()
+
+
+def made(copies, value, n=100):
+    out = copies.begin()("means", (1, n, 3))
+    out[:] = value
+    copies.made()
+    return out
+
+
+def test_the_last_copy_stays_whole_and_memory_is_used_again(background):
+    copies = HostCopies(background)
+    first, second = made(copies, 1), made(copies, 2)
+    assert (first == 1).all()
+    third = made(copies, 3, n=90)
+    assert np.shares_memory(first, third) and (second == 2).all()
+    copies.begin()("means", (1, 100, 3))[:] = 9  # and fails
+    copies.begin()("means", (1, 100, 3))[:] = 9
+    assert (third == 3).all()
+
+
+def test_what_a_file_is_written_of_stays_too(background):
+    copies, file = HostCopies(background), Future()
+    first = made(copies, 1)
+    copies.written_by(file)
+    made(copies, 2)
+    third = made(copies, 3)
+    assert (first == 1).all() and not np.shares_memory(first, third)
+    file.set_result(None)
