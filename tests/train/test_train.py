@@ -74,7 +74,7 @@ def test_large_files_of_a_finished_run_are_synced_after_its_end(
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(named(file)) or sync(file))
     metrics = train(settings(scene, tmp_path, max_steps=5))
     waited = metrics["seconds"]["files"]
-    files = {"splats", "checkpoint", "viewer", "report", "renders", "photographs"}
+    files = {"splats", "checkpoint", "viewer", "report", "renders", "photographs", "learnt"}
     assert waited.keys() <= files
     names = ["splats.ply", "metrics.json", tmp_path.name, "ckpt_5.npz", "ckpts"]
     assert [file.name for file in later] == names * large
