@@ -125,7 +125,13 @@ class Interface:
         self._io.delta_time = max(self._begun - before, 1e-4)
         imgui.new_frame()
         try:
-            self.build(size, region, shown)
+            bar = 0.0
+            if not self.ui.fits:  # nothing lies over the image of a fit
+                self._steer(region)
+                bar = over.draw(self.ui, region, shown)
+                self.opening.draw(self.ui)
+            if self.ui.side:
+                self._draw_side(size, 0.0 if self.ui.inputs.room else bar)
         finally:
             imgui.render()  # also of half a frame, so that the next one can begin
         shape = _SHAPES.get(int(imgui.get_mouse_cursor()), 0)
@@ -148,16 +154,6 @@ class Interface:
             elif texture.status == status.WANT_DESTROY and texture.unused_frames > 0:
                 texture.set_tex_id(0)
                 texture.set_status(status.DESTROYED)
-
-    def build(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> None:
-        """The widgets of a frame, see there. Nothing lies over the image of a fit."""
-        bar = 0.0
-        if not self.ui.fits:
-            self._steer(region)
-            bar = over.draw(self.ui, region, shown)
-            self.opening.draw(self.ui)
-        if self.ui.side:
-            self.draw_side(size, 0.0 if self.ui.inputs.room else bar)
 
     def atlas(self, drawing: GuiFrame) -> np.ndarray | None:
         """(height, width, 4) uint8 of characters, and thumbnails below them, where they have
@@ -201,7 +197,7 @@ class Interface:
             i.on_release(self._dragged)
             self._dragged = None
 
-    def draw_side(self, size: tuple[int, int], top: float = 0.0) -> None:
+    def _draw_side(self, size: tuple[int, int], top: float) -> None:
         """The panels, at the right of a window of that size. top: px above them."""
         flags = widgets.FIXED | imgui.WindowFlags.NO_BRING_TO_FRONT_ON_FOCUS
         imgui.set_next_window_pos((size[0] - self.ui.side, top))
