@@ -72,10 +72,15 @@ def noise(width: int, height: int) -> np.ndarray:
 
 
 def drawn(device, blobs: Blobs, weight, **options) -> tuple[np.ndarray, Blobs]:
-    """Image with background, and the gradients of sum(weight * image), in the fields of Blobs."""
+    """Image with background, and the gradients of sum(weight * image), in the fields of Blobs.
+    Skips the test where the device lacks what draws."""
     height, width = weight.shape[:2]
     buffers = BlobBuffers(device, len(blobs) + 3, ("d_blobs",))  # planes are a capacity apart
-    raster = open_rasterizer(device, buffers, width, height, FitConfig(**options), STORE)
+    try:
+        raster = open_rasterizer(device, buffers, width, height, FitConfig(**options), STORE)
+    except UserError as error:
+        buffers.destroy()
+        pytest.skip(str(error))
 
     def run(*records) -> None:
         recorders = [Recorder(device, raster.resources) for _ in records]
@@ -118,23 +123,11 @@ def check(device, blobs, width, height, what, limits=(1e-5, 1e-4), **options):
     assert error <= limits[0] and max(errors.values()) <= limits[1], (what, options, error, errors)
 
 
-def skip_without(device, rasterizer, reduction="auto"):
-    buffers = BlobBuffers(device, 1)
-    try:
-        options = FitConfig(rasterizer=rasterizer, reduction=reduction)
-        open_rasterizer(device, buffers, 8, 8, options, STORE).destroy()
-    except UserError as error:
-        pytest.skip(str(error))
-    finally:
-        buffers.destroy()
-
-
 @pytest.mark.parametrize(
     "rasterizer, reduction",
     [(r, by) for r, row in FIT_RASTERS.items() for by in row.reductions if by != "auto"],
 )
 def test_every_variant_agrees_with_the_oracle(device, rasterizer, reduction):
-    skip_without(device, rasterizer, reduction)
     blobs, seed = clear_blobs(120, 61, 47)
     check(device, blobs, 61, 47, seed, rasterizer=rasterizer, reduction=reduction)
 
@@ -145,7 +138,6 @@ def test_every_rasterizer_on_other_canvases(device, rasterizer):
     with more blobs over a tile than the list of `sorted` holds, so faint that no pixel is finished
     by its first piece; long and thin ones. Fixed scenes, for the rounding of deep ones is not
     always the same."""
-    skip_without(device, rasterizer)
     thin = random_blobs(5, 20, 64, 48)
     thin.log_scales[:] = np.log([40.0, 0.5])
     for what, blobs, size in (
@@ -166,7 +158,6 @@ def test_every_rasterizer_on_other_canvases(device, rasterizer):
 def test_who_draws_nothing_changes_nothing(device, rasterizer):
     """Rows that are not finite, too faint or beyond the image get no gradient, and leave image and
     gradients of the others as they are."""
-    skip_without(device, rasterizer)
     blobs, weight = random_blobs(1, 60, 40, 30), noise(40, 30)
     image, gradients = drawn(device, blobs, weight, rasterizer=rasterizer)
     bad, nan, inf = random_blobs(2, 9, 40, 30).planes, np.nan, np.inf
@@ -411,7 +402,8 @@ def test_bad_input_is_one_line(device, fitted, error_of, flags, what):
 @rasterizers
 def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing, rasterizer):
     """Whichever buffer it is that does not fit, those before it are freed."""
-    skip_without(device, rasterizer)
+    if rasterizer not in resolve.runnable(device, FIT_RASTERS, "rasterizer"):
+        pytest.skip(f"{device.name} has no {rasterizer}")
     photo, config = photograph(24, 16), FitConfig(rasterizer=rasterizer)
     assert leaves_nothing(lambda: FitSession(device, config, photo, 20), 4) > 12
 
