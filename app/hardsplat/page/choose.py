@@ -184,17 +184,25 @@ def _sides(
     fx, cx, cy, width, height, widest = np.array(rows, np.float32).T[:, :, None]
     turned = np.concatenate([camera.w2c[:3, :3] for camera in cameras]).astype(np.float32) @ points
     shift = np.array([camera.w2c[:3, 3] for camera in cameras], np.float32)
-    x, y, z = (turned[i::3] + shift[:, i : i + 1] for i in range(3))
+    # in place: new arrays would take a third of the time
+    turned += shift.reshape(-1, 1)
+    x, y, z = (turned[i::3] for i in range(3))
+    visible = z > 0
     # of a world unit
-    px = np.divide(fx, z, out=np.zeros_like(z), where=z > 0)
+    px = np.divide(fx, z, out=np.zeros_like(z), where=visible)
     middle, large = middle * px, large * px
     # widest: what a splat across the whole image counts as, however near it is
     reach = np.float32(_SIGMAS) * large
-    u = np.abs(x * px + cx - width)
-    v = np.abs(y * px + cy - height)
-    visible = (z > 0) & (u < width + reach) & (v < height + reach)
-    area = np.clip(middle, 0.5, widest) * np.clip(large, 0.5, widest)
-    return np.where(visible, np.sqrt(area), 0)
+    for at, centre, half in ((x, cx, width), (y, cy, height)):
+        at *= px
+        at += centre
+        at -= half
+        visible &= np.abs(at, out=at) < half + reach
+    area = np.clip(middle, 0.5, widest, out=middle)
+    area *= np.clip(large, 0.5, widest, out=large)
+    sides = np.sqrt(area, out=area)
+    sides[~visible] = 0
+    return sides
 
 
 def _surface(squares: np.ndarray) -> np.ndarray:

@@ -170,7 +170,7 @@ class Evaluator:
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
         self._draw()
-        target, pixels, background = None, int(kept(photo).sum()), frame["background"]
+        target, pixels, background = None, int(np.count_nonzero(kept(photo))), frame["background"]
         if asked.pictures or (asked.fitted and colored):
             target = self.resources["target"].download()[: camera.height, : camera.width]
         psnr, ssim = loss.read_metrics(self.resources, camera, pixels)
