@@ -384,7 +384,6 @@ class Viewer:
         size = self.camera.width, self.camera.height
         self._next_shown = Shown(region, render, size, self._scale, place, frame, i.picture)
         degree = sh_degree if i.tuning.degree is None else min(sh_degree, i.tuning.degree)
-        self.facts.degree = degree
         self.screen.place(self.camera, degree)
         commands = [self.screen.commands]
         self._compared = i.tuning.compared and i.picture == "image" and self._scale == 1

@@ -63,8 +63,7 @@ class TrainingFacts:
 @dataclass
 class ViewerFacts:
     """splats: that are shown; total: that there are, where they are more. stages: ms by pass. rows:
-    variants of the rasterizer by setting. span: numbers at the ends of a palette. degree: highest
-    SH band in use."""
+    variants of the rasterizer by setting. span: numbers at the ends of a palette."""
 
     splats: int = 0
     total: int = 0
@@ -73,7 +72,6 @@ class ViewerFacts:
     stages: Mapping[str, float] = field(default_factory=dict)
     rows: Mapping[str, str | int] = field(default_factory=dict)
     span: tuple[float, float] | None = None
-    degree: int = 0
     difference: Difference | None = None
     training: TrainingFacts | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 import numpy as np
 from PIL import Image
@@ -65,10 +66,9 @@ class Thumbnails:
         first = points[0].camera if points else None
         self.aspect = float(np.clip(first.height / first.width, 0.4, 1.6)) if first else 0.75
         self._size = WIDTH, max(1, round(WIDTH * self.aspect))
-        rows = -(-max(1, len(self._points)) // ACROSS)
-        across = min(ACROSS, max(1, len(self._points)))
-        self._grid = across, rows
-        shape = rows * self._size[1], across * WIDTH, 4
+        count = max(1, len(self._points))
+        self._grid = min(ACROSS, count), -(-count // ACROSS)
+        shape = self._grid[1] * self._size[1], self._grid[0] * WIDTH, 4
         self._texels = np.zeros(shape, np.uint8)
         self._there: set[int] = set()
         self._futures: dict[int, Future[np.ndarray]] = {}
@@ -92,18 +92,13 @@ class Thumbnails:
     def _load(self, number: int) -> np.ndarray:
         """(height, width, 4) uint8; grey where there is no photograph."""
         point, (width, height) = self._points[number], self._size
-        out = np.full((height, width, 4), 255, np.uint8)
-        try:
-            photo = over(point.photo(), (0.0, 0.0, 0.0)) if point.photo else None
-        except UserError:
-            photo = None
-        if photo is None:
-            out[..., :3] = 40
-        else:
-            image = Image.fromarray(np.ascontiguousarray(photo))
-            image = image.resize((width, height), Image.Resampling.BOX, reducing_gap=2)
-            out[..., :3] = np.asarray(image.convert("RGB"))
-        return out
+        image = Image.new("RGB", (width, height), (40, 40, 40))
+        if point.photo is not None:
+            with suppress(UserError):
+                photo = np.ascontiguousarray(over(point.photo(), (0.0, 0.0, 0.0)))
+                box = Image.Resampling.BOX
+                image = Image.fromarray(photo).resize((width, height), box, reducing_gap=2)
+        return np.asarray(image.convert("RGBA"))
 
     def place(self, number: int) -> tuple[float, float, float, float] | None:
         """Its corners in the texture, 0..1; None while it is not there."""
