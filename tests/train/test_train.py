@@ -140,10 +140,7 @@ def test_the_run_folder_is_complete(run, scene):
     assert np.array_equal(photo, load_scene(scene).views[0].load())
 
 
-def test_antialiased_runs_say_so_and_are_measured_twice(
-    on_device, reports, scene, tmp_path, monkeypatch, capfd
-):
-    monkeypatch.setattr("hardsplat.train.measure.refining.STEPS_A_VIEW", 4)
+def test_antialiased_runs_say_so_and_are_measured_twice(on_device, reports, scene, tmp_path, capfd):
     own = settings(scene, tmp_path / "run", antialiased=True, rasterizer="tiled", pose_opt=True)
     metrics = train(own)
     ply, bold = tmp_path / "run/splats.ply", tmp_path / "a/bold.ply"
