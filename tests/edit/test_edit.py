@@ -139,7 +139,7 @@ def test_cameras_go_along_with_edited_splats(result, scene, tmp_path, on_device)
     for file, factor in ((first, 2.5), (second, 5)):
         found, config = find_model(file)
         assert found == file and config.scene.data_dir == scene
-        assert config.scene.near_plane == pytest.approx(0.2 * factor)
+        assert config.scene.near_plane == pytest.approx(0.01 * factor)
         moved = scene_of(file, config.scene)
         assert moved.extent == pytest.approx(factor * given.extent)
         for view, other in zip(moved.views, given.views):

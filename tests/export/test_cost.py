@@ -39,7 +39,7 @@ def run(splats, scene, tmp_path):
 def of_photographs(device, g, opened, antialiased=False):
     """Mean PSNR of held-out photographs, dB."""
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
-        images = [renderer.forward(g, v.camera, near=0.2)[0] for v in opened.held_out]
+        images = [renderer.forward(g, v.camera)[0] for v in opened.held_out]
     photos = [view.load() / 255 for view in opened.held_out]
     return np.mean([psnr(np.clip(i, 0, 1), p) for i, p in zip(images, photos)])
 
@@ -102,7 +102,7 @@ def test_without_photographs_the_source_is_what_it_is_compared_with(
     cost = convert(run, path := tmp_path / "b.splat", quiet=True).cost
     with Renderer(device, "tiled") as renderer:
         drawn = [
-            [np.clip(renderer.forward(g, c, near=0.2)[0], 0, 1) for c in views.values()]
+            [np.clip(renderer.forward(g, c)[0], 0, 1) for c in views.values()]
             for g in (splats, load_splats(path))
         ]
     wanted = np.mean([psnr(a, b) for a, b in zip(*drawn)])

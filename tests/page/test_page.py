@@ -223,7 +223,7 @@ def test_it_draws_what_the_renderer_draws(browser, device, tmp_path, degree, ant
     ready(browser)
     image = shot(browser)
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
-        frames = [renderer.forward(g, camera(x), background=background, near=0.2) for x in (0.7, 0)]
+        frames = [renderer.forward(g, camera(x), background=background) for x in (0.7, 0)]
         wanted, other = (np.clip(frame[0], 0, 1) for frame in frames)
     assert psnr(image, wanted) > 42 > 25 > psnr(other, wanted)
     assert browser.complaints == []
@@ -239,7 +239,7 @@ def test_a_far_splat_leaves_the_others_where_they_are(browser, device, tmp_path)
     browser.open((tmp_path / "page.html").as_uri() + "#camera=0&still")
     ready(browser)
     with Renderer(device, "tiled") as renderer:
-        image = renderer.forward(g, camera(), near=0.2)[0]
+        image = renderer.forward(g, camera())[0]
     assert psnr(shot(browser), np.clip(image, 0, 1)) > 42
 
 

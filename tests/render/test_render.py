@@ -261,7 +261,7 @@ def test_stills_of_held_out_views(result, scene, device, error_of):
     splats = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
     with Renderer(device) as renderer:
         camera = opened.views[opened.test[1]].camera
-        image, _ = renderer.forward(splats, camera, background=(1, 1, 1), near=0.2)
+        image, _ = renderer.forward(splats, camera, background=(1, 1, 1))
     assert np.abs(read_pixels(out[1]).astype(int) - to_uint8(image)).max() <= 1
 
 

@@ -54,7 +54,7 @@ class PageScene:
 
     title: str = "hardsplat"
     cameras: Mapping[str, Camera] = field(default_factory=dict)
-    near: float = 0.2
+    near: float = 0.01
     background: tuple[float, float, float] = (0.0, 0.0, 0.0)
     antialiased: bool = False
     up: np.ndarray | None = None

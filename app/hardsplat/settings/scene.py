@@ -51,7 +51,10 @@ class SceneSettings(Owner):
         choices=("ignore", "transparent", "opacity"),
     )
     near_plane: float = option(
-        0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6
+        0.01,
+        "splats nearer to the camera are skipped (the original 3DGS: 0.2)",
+        unit="world units",
+        min=1e-6,
     )
     undistort: bool = option(
         True,

@@ -35,7 +35,6 @@ from hardsplat.view.splats.inputs import Viewpoint
 from hardsplat.view.splats.screen import Appearance
 
 FOV = np.radians(50.0)  # vertical, and
-NEAR = 0.01  # world units, where no run says
 # options that a picture of a run has like one of its training
 _DRAWN = ("format", "blending", *TIMED)
 # points to be looked at: not the fog that training starts from
@@ -94,11 +93,9 @@ def find(
         file, config = find_model(path, data_dir)
         config = config.changed(**asked)
         of = config.scene
-        if of.data_dir is None:
-            config = config.changed(near_plane=NEAR)
-        elif data_dir or of.data_dir.is_dir():
+        if data_dir or (of.data_dir and of.data_dir.is_dir()):
             scene = scene_of(file, of)
-        else:
+        elif of.data_dir:
             how = "--data-dir SCENE shows its cameras and photographs"
             tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
         tree = tree_for(file, config)
