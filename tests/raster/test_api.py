@@ -8,6 +8,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from tests.helpers.drawing import PARAMETERS, exact
 from tests.helpers.goldens import random_scene
@@ -98,6 +99,24 @@ def test_backward_says_what_it_needs(renderer):
     renderer.forward(*scene_of()[:2])
     with pytest.raises(ValueError, match=r"d_image has shape \(3,\), expected \(32, 32, 3\)"):
         renderer.backward(np.ones(3))
+
+
+def test_an_image_after_an_interrupt_between_two_sizes_of_lists(device, monkeypatch):
+    """Nothing is submitted that was recorded with buffers that are gone."""
+    gaussians, camera, weight = scene_of()
+
+    def interrupted(raster):
+        raster._resize_lists(2 * raster.pair_capacity, raster.checkpoint_capacity)
+        raise KeyboardInterrupt
+
+    with Renderer(device, "tiled") as renderer:
+        wanted, _ = renderer.forward(gaussians, camera)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Rasterizer, "reserve_pairs", interrupted)
+            renderer.forward(gaussians, camera)
+        with pytest.raises(RuntimeError, match="needs a forward"):
+            renderer.backward(weight)
+        np.testing.assert_array_equal(renderer.forward(gaussians, camera)[0], wanted)
 
 
 def test_a_renderer_closes_the_device_that_it_opened(monkeypatch):

@@ -18,7 +18,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import Owned
@@ -203,15 +203,14 @@ class Renderer:
         self.resources["camera"].upload(camera_data(camera))
         self._forward.run_once()
         try:
-            replaced = self.raster.reserve_pairs()
-        except OutOfMemory:
+            if self.raster.reserve_pairs():
+                for recorder in (self._forward, self._backward):
+                    self._parts.drop(recorder)
+                self._record()
+                self._forward.run_once()
+        except BaseException:  # an interrupt too: commands may name buffers that are gone
             self._release()
             raise
-        if replaced:
-            for recorder in (self._forward, self._backward):
-                self._parts.drop(recorder)
-            self._record()
-            self._forward.run_once()
         self._drawn = camera
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
