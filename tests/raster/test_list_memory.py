@@ -16,7 +16,7 @@ from hardsplat.step.runner import AHEAD, WINDOW, BatchResult, PairDemand
 from hardsplat.train import run_training as train
 from tests.helpers.drawing import PARAMETERS, agrees, clear_scene, splats_of
 from tests.helpers.goldens import relative_l2
-from tests.helpers.training import settings
+from tests.helpers.training import open_session, same_state, settings
 
 CHECKPOINT, LITTLE = 4096, 32 * 4096  # bytes
 
@@ -161,6 +161,7 @@ class Lists:
 
     asked: list = field(default_factory=list)
     full: bool = False
+    pair_capacity: int = 1
 
     def reserve_pairs(self, pairs, checkpoints, give_back):
         self.asked.append((pairs, checkpoints, give_back))
@@ -206,6 +207,35 @@ def test_lists_that_did_not_fit_are_not_tried_again_but_by_a_new_rasterizer():
     assert len(lists.asked) == 2
     needs.fit(lists, new=True)
     assert len(lists.asked) == 3
+
+
+@pytest.mark.parametrize("misses", [1, 2, 3])
+def test_lists_whose_memory_others_have_taken(device, scene, monkeypatch, misses):
+    """A run goes on with lists of before, or makes them again; or ends, but draws with none."""
+    config = settings(scene, rasterizer="tiled", tile_backward="gather")
+    first, second = (open_session(device, config) for _ in range(2))
+    left, allocate = iter(range(misses)), pair_lists.allocate_overlaid
+
+    def refusing(*given):
+        if next(left, None) is not None:
+            raise OutOfMemory("full")
+        return allocate(*given)
+
+    for session in (first, second):
+        session.run(5)
+        session.drain()
+    raster = second.raster
+    monkeypatch.setattr(pair_lists, "allocate_overlaid", refusing)
+    with pytest.raises(OutOfMemory):
+        raster._resize_lists(raster.pair_capacity + 1000, raster.checkpoint_capacity)
+    assert (raster.pair_capacity == 0) == (misses > 1)
+    if misses == 3:
+        with pytest.raises(OutOfMemory):
+            second.run(1)
+    for session in (first, second):
+        session.refine()
+        session.run(5)
+    assert same_state(*[session.snapshot() for session in (first, second)])
 
 
 def test_what_another_rasterizer_needed_says_nothing():

@@ -204,6 +204,8 @@ class StepRunner:
 class WithPairs(Protocol):
     """A rasterizer, see hardsplat.raster.core.rasterizer."""
 
+    @property
+    def pair_capacity(self) -> int: ...
     def reserve_pairs(self, pairs: int, checkpoints: int, give_back: bool) -> bool: ...
 
 
@@ -240,11 +242,14 @@ class PairDemand:
     def fit(self, raster: WithPairs, new: bool = False) -> None:
         """Sizes the lists of the rasterizer; they do not grow after there was no memory: failing to
         allocate is slow, and pairs are drawn as far as they fit. A new rasterizer tries anyhow."""
-        if not self._batches or (self._refused and not new):
+        lost = raster.pair_capacity == 0  # nothing can be drawn
+        if not self._batches or (self._refused and not new and not lost):
             return
         pairs, checkpoints = (max(each[i] for each in self._batches) for i in (1, 2))
         try:
             give_back = self._steps >= self._window
             raster.reserve_pairs(int(pairs * AHEAD), checkpoints, give_back)
         except OutOfMemory:
+            if raster.pair_capacity == 0:
+                raise
             self._refused = self._refused or not new

@@ -247,6 +247,7 @@ class Session:
     def _renew(self) -> None:
         """Records commands again whose buffers were replaced: an evaluation makes room too."""
         if self.drawing.outdated:
+            self.pairs.fit(self.raster)  # for want of memory there may be none
             self.drain()
             self.drawing.record(self.schedule)
 
