@@ -303,6 +303,19 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
         engines.close()
 
 
+def test_gradients_of_an_image_of_before_configure(shared_device):
+    """What it was drawn from is freed by then."""
+    scene = random_scene(1, 20, 32, 32, 1)
+    given, views = tensors(scene), cameras(scene)
+    image, _, _ = rasterization(*given, *views, 32, 32, sh_degree=1)
+    configure(shared_device)
+    with pytest.raises(RuntimeError, match="configured anew since this image was drawn"):
+        image.sum().backward()
+    again, _, _ = rasterization(*given, *views, 32, 32, sh_degree=1)
+    again.sum().backward()
+    assert torch.equal(again, image) and all(t.grad.any() for t in given)
+
+
 def lack_room(engine, monkeypatch) -> None:
     """Has an engine draw with room for 10 pairs, which it finds out afterwards."""
     monkeypatch.setattr(pair_lists, "HEADROOM", 1.0)

@@ -136,7 +136,11 @@ class Engine:
         return not self.slots or budget is None or budget.free > 2 * self.slots[-1].nbytes
 
     def _fit(self, shot: SplatView) -> None:
-        """Keeps the slots, where they have room for it."""
+        """Keeps the slots, where they have room for it. Raises RuntimeError after `close`, which
+        has freed what a view is made of."""
+        if self.link.closed:
+            text = "hardsplat.torch was configured anew since this image was drawn: draw it again"
+            raise RuntimeError(text)
         sh_degree = int(shot.coefficients**0.5) - 1
         wanted = max(shot.n, 1), sh_degree, *shot.size
         if self._key and all(has >= least for has, least in zip(self._key, wanted)):

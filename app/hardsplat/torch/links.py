@@ -161,7 +161,7 @@ class Link:
         self.device, self.lock = device, threading.RLock()
         self.peer: Any = peer
         self.where = torch.device("cpu") if peer is None else where  # of what `tensor` shows
-        self.pool = Pool(device, peer, self.settle)
+        self.pool, self.closed = Pool(device, peer, self.settle), False
 
     def buffer(self, nbytes: int, name: str) -> Buffer:
         """One that `tensor` can show."""
@@ -215,6 +215,7 @@ class Link:
     def close(self) -> None:
         self.settle()
         self.pool.close()
+        self.closed = True
 
 
 class Shared(Link):
