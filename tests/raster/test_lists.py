@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.memory.resources import Owned
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware import draws
+from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.tables.formats import FORMATS
+from hardsplat.view.splats.screen import Appearance, Screen
 from tests.helpers.drawing import PARAMETERS, agrees, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.helpers.training import open_session, settings
@@ -167,3 +171,31 @@ def test_a_device_that_orders_nothing_trains(device, scene, monkeypatch):
     assert names["ordering"] == "lists"
     first, _ = trained(device, config, 1)
     assert abs(by_lists - by_order) < 0.02 * (first - by_order), (first, by_order, by_lists)
+
+
+def test_a_window_counts_the_fragments_of_its_own_picture(device):
+    """Those of a training, whose steps come behind it, are others."""
+    gaussians, camera = splats_of(random_scene(5, 300, *SIZE, 1, overlap=12))
+    look = Appearance(HardwareOptions(format="float32", blending="lists"), sh_degree=1)
+    parameters, screen = Parameters(device, len(gaussians), 1), Screen(device, look)
+    parts = Owned([parameters, screen])
+    parameters.upload(gaussians)
+
+    def picture() -> np.ndarray:
+        screen.place(camera, 1)
+        screen.commands.run_once()
+        parameters.set_count(len(gaussians))  # as if a step had found no pairs
+        return screen.pixels(*SIZE)
+
+    try:
+        screen.fit(parameters, SIZE, "image")
+        wanted = picture()
+        assert screen.complete()
+        screen._raster._resize_lists(64, 0)
+        screen._record(screen._raster)
+        assert np.abs(picture() - wanted.astype(int)).max() > 50
+        assert not screen.complete()
+        np.testing.assert_array_equal(picture(), wanted)
+        assert screen.complete()
+    finally:
+        parts.destroy()

@@ -231,7 +231,8 @@ class Viewer:
         return path
 
     def show(self, inputs: Inputs, look: Appearance, title: str) -> None:
-        """Goes on with other splats. No picture may be in flight."""
+        """Goes on with other splats; those of before may go. No picture may be in flight."""
+        self._landed()
         self._photographs.close()
         self.inputs, self.look, self._photo = inputs, look, None
         self.camera, self.facts.span, self.facts.difference = None, None, None
@@ -397,7 +398,8 @@ class Viewer:
 
     def _compare(self) -> None:
         """Shows how the last picture differs from the same one in float32."""
-        self.screen.complete()
+        if not self._exact.complete():
+            self.inputs.changed = True
         both = (screen.colors(*self._shown.scene) for screen in (self.screen, self._exact))
         self.facts.difference, texels = difference(*both)
         self.face.photo(texels)

@@ -18,6 +18,7 @@ from hardsplat.gpu.memory.resources import Owned
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import finished
 from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.rasterizer import pairs_wanted
 from hardsplat.raster.hardware.rasterizer import TIMED, HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions, Rows
 from hardsplat.raster.pictures import allocate_show, palette_data, record_show
@@ -81,6 +82,8 @@ class Screen:
     def __init__(self, device: Device, look: Appearance, captured: str = ""):
         self.device, self.look, self._captured = device, look, captured
         self._own = {name: self._host(name, 1) for name in ("camera", "frame")}
+        self._seen = Buffer(device, contract.itemsize("counts"), "counts_seen", host=True)
+        self._own["counts_seen"] = self._seen
         self._raster: HardwareRasterizer | None = None
         self._canvas: dict[str, Buffer | Image] = {}
         self._drawn: tuple[Any, tuple] = (None, ())
@@ -151,6 +154,8 @@ class Screen:
         resources = {**raster.resources, **self._canvas, **self._own}
         self.commands = commands = self._parts.add(Recorder(self.device, resources, timed=True))
         raster.record_forward(commands, self.picture)
+        if raster.lists:  # steps of a training, which may come next, count pairs of their own
+            commands.copy("counts", "counts_seen")
         record_show(commands, self.picture, raster.width, raster.height)
         if self._captured:
             commands.copy("shown", "captured")
@@ -169,8 +174,8 @@ class Screen:
     def complete(self) -> bool:
         """Whether the last frame, which must be done, has all splats. Else there is room for them
         now, and it must be drawn again."""
-        raster = self._raster
-        if raster is None or raster.lists is None or not raster.reserve_pairs():
+        raster, seen = self._raster, self._seen.array(contract.dtype("Counts"))[0]
+        if raster is None or raster.lists is None or not raster.reserve_pairs(pairs_wanted(seen)):
             return True
         self._parts.drop(self.commands)
         self._record(raster)
