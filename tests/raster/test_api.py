@@ -8,6 +8,8 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
+from hardsplat.model.gaussians import SH_C0
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from tests.helpers.drawing import PARAMETERS, exact
@@ -37,6 +39,21 @@ def test_sizes_and_degrees_may_change_between_calls(renderer):
         assert np.abs(image - wanted).max() < 1e-3, size
         d_sh = renderer.backward(weight)["sh"]
         assert d_sh.shape == gaussians.sh.shape and not d_sh[:, (used + 1) ** 2 :].any()
+
+
+def test_splats_that_are_kept_are_uploaded_once(renderer, monkeypatch):
+    gaussians, camera, weight = scene_of()
+    other, small, _ = scene_of(30, (20, 24))
+    calls = [(gaussians, small)] * 3 + [(other, small)] * 2 + [(gaussians, camera)] * 2
+    wanted = [renderer.forward(*call)[0] for call in calls]
+    uploads, upload = [], Parameters.upload
+    monkeypatch.setattr(Parameters, "upload", lambda *a: uploads.append(a) or upload(*a))
+    renderer.keep(gaussians)
+    for call, image in zip(calls, wanted, strict=True):
+        np.testing.assert_array_equal(renderer.forward(*call)[0], image)
+    assert len(uploads) == 4
+    shares, d_sh = renderer.contributions(weight), renderer.backward(weight)["sh"]
+    np.testing.assert_array_equal(shares, d_sh[:, 0] / np.float32(SH_C0))
 
 
 OUT_OF_RANGE = [

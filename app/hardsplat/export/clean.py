@@ -25,7 +25,7 @@ from hardsplat.io.sky import load_drawn
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import spread
-from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.train import TrainConfig, scene_folder
@@ -92,12 +92,12 @@ def gather_evidence(
     zeros = np.zeros((n, 1, 3), np.float32)
     grey = replace(gaussians, sh=zeros, extra={}, check=False)
     reach = REACH * gaussians.scales.max(axis=1)
+    renderer.keep(grey)
     for view in through(views, "looking", quiet):
         camera = view.camera
         renderer.forward(grey, camera, near=near)
         shown = points[seen.get(view.name, np.zeros(0, int))]
-        sums = renderer.backward(_weights(camera, shown))["sh"][:, 0] / np.float32(SH_C0)
-        pixels, at_points, depths = sums.T
+        pixels, at_points, depths = renderer.contributions(_weights(camera, shown)).T
         found.pixels[:] += pixels
         own = gaussians.means @ camera.w2c[2, :3].astype(np.float32) + camera.w2c[2, 3]
         behind = depths * (1 - BEHIND) > (own + reach) * at_points
@@ -214,6 +214,7 @@ def _quality(
 
     def quality(gaussians: Gaussians) -> float:
         found = []
+        renderer.keep(gaussians)
         for view, photo in zip(views, photos, strict=True):
             image, _ = renderer.forward(gaussians, view.camera, background=background, near=near)
             found.append(psnr(np.clip(image, 0, 1), photo / np.float32(255)))

@@ -94,8 +94,9 @@ class SeenSplats:
         zeros = np.zeros((len(self.gaussians), 1, 3), np.float32)
         grey = replace(self.gaussians, sh=zeros, extra={}, check=False)
         with Renderer(self.device, "tiled", antialiased=self.antialiased) as renderer:
+            renderer.keep(grey)
             for camera in through(self.cameras, "weighing", self.quiet):
                 renderer.forward(grey, camera, near=self.near)
                 d_image = np.zeros((camera.height, camera.width, 3), np.float32)
                 d_image[..., 0] = 1
-                yield renderer.backward(d_image)["sh"][:, 0, 0] / np.float32(SH_C0)
+                yield renderer.contributions(d_image)[:, 0]

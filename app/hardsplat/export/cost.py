@@ -96,6 +96,7 @@ def cost_of(
             def drawn(g: Gaussians, cameras: Sequence[Camera], antialiased: bool) -> list:
                 near, images = config.scene.near_plane, []
                 with Renderer(device, "tiled", antialiased=antialiased) as renderer:
+                    renderer.keep(g)
                     for camera in through(cameras, "measuring", quiet):
                         image, _ = renderer.forward(g, camera, background=behind, near=near)
                         images.append(np.clip(image, 0, 1))

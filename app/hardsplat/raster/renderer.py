@@ -10,7 +10,7 @@ The gradients are those of sum(d_image * image).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 from weakref import finalize
@@ -25,7 +25,7 @@ from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.model.camera import Camera
-from hardsplat.model.gaussians import OWN, Gaussians
+from hardsplat.model.gaussians import OWN, SH_C0, Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
@@ -93,6 +93,14 @@ class Renderer:
         self._drawn: Camera | None = None  # whose forward pass is there for a backward pass
         self._differentiated = False  # whether there was a backward pass since the last forward()
         self._frame = frame_data(0, (0.0, 0.0, 0.0), 1.0)
+        # splats that stay as they are; those of them that the device has
+        self._kept: Gaussians | None = None
+        self._uploaded: Gaussians | None = None
+
+    def keep(self, gaussians: Gaussians) -> None:
+        """Says that these splats stay as they are: forward() then brings them to the device once,
+        and not for every view."""
+        self._kept, self._uploaded = gaussians, None
 
     def _fit(
         self, gaussians: Gaussians, width: int, height: int, lens: str, texels: int = 0
@@ -183,7 +191,9 @@ class Renderer:
         lens = "distorted" if any(c.distortion for c in cameras) else "pinhole"
         texels = 0 if sky is None else len(sky.texels)
         self._fit(gaussians, cameras[0].width, cameras[0].height, lens, texels)
-        self.parameters.upload(gaussians)
+        if gaussians is not self._uploaded:
+            self.parameters.upload(gaussians)
+            self._uploaded = gaussians if gaussians is self._kept else None
         if sky is not None:
             self.parameters.write("sky", sky.texels[None])
         self._frame = frame_data(degree, background, near, step=int(self._frame["step"]))
@@ -254,8 +264,20 @@ class Renderer:
             **own,
         }
 
-    def _differentiate(self, camera: Camera, d_image: np.ndarray, n: int) -> dict[str, np.ndarray]:
-        """Gradients (planes, n, width) of the trained quantities for one view."""
+    def contributions(self, weights: np.ndarray) -> np.ndarray:
+        """(N, 3) float32: alpha times the transmittance in front, summed over the pixels of the
+        last forward() of one camera with these weights (H, W, 3)."""
+        if self._rendered is None:
+            raise RuntimeError("contributions() needs a forward() before it")
+        gaussians, (camera,), _ = self._rendered
+        found = self._differentiate(camera, weights, len(gaussians), of=("sh0",))
+        return found["sh0"][0] / np.float32(SH_C0)
+
+    def _differentiate(
+        self, camera: Camera, d_image: np.ndarray, n: int, of: Collection[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """Gradients (planes, n, width) of the trained quantities for one view. of: of these alone,
+        by name."""
         self._frame["step"] += 1
         self.resources["frame"].upload(self._frame)
         if self._drawn is not camera:  # the backward pass uses up what the forward leaves it
@@ -270,8 +292,8 @@ class Renderer:
         self._drawn = None
         self._backward.run_once()
         self._differentiated = True
-        items = dict.fromkeys(quantities.of("splat"), n)
-        if texels := self.parameters.texels:
+        items = {q: n for q in quantities.of("splat") if not of or q.name in of}
+        if (texels := self.parameters.texels) and not of:
             items[quantities.QUANTITIES["sky"]] = texels
         found = {q.name: self.parameters.read(q.d, k) for q, k in items.items()}
         return found if scale == 1 else {k: v / np.float32(scale) for k, v in found.items()}
@@ -297,4 +319,4 @@ class Renderer:
 
     def _release(self) -> None:
         self._parts.destroy()
-        self._key = self._rendered = self._drawn = None
+        self._key = self._rendered = self._drawn = self._uploaded = None
