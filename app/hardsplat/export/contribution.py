@@ -4,13 +4,16 @@ in which directions."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.parallel import CORES
 from hardsplat.base.progress import through
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
@@ -25,6 +28,7 @@ from hardsplat.results.model import find_model
 
 # evenly spaced; more change the order of few splats. On a processor fewer.
 MOST_VIEWS, FEW_VIEWS = 300, 100
+PART = 1 << 16  # splats that a thread takes at once
 HIDDEN = 3e-4  # of all contributions: splats that have no more together can be left out
 
 
@@ -80,12 +84,19 @@ class SeenSplats:
     def directions(self, sh_degree: int) -> np.ndarray:
         """(N, (sh_degree + 1)^2) float64: sum over the pixels of all cameras of alpha times the
         transmittance in front times the SH basis in the direction of view."""
-        total = np.zeros((len(self.gaussians), (sh_degree + 1) ** 2))
-        for camera, weight in zip(self.cameras, self.weights()):
-            shown = np.flatnonzero(weight)
-            rays = self.gaussians.means[shown] - camera.position
-            rays /= np.maximum(np.linalg.norm(rays, axis=1, keepdims=True), 1e-30)
+        n, means = len(self.gaussians), self.gaussians.means
+        total = np.zeros((n, (sh_degree + 1) ** 2))
+
+        def add(first: int, camera: Camera, weight: np.ndarray) -> None:
+            shown = first + np.flatnonzero(weight[first : first + PART])
+            rays = means[shown] - np.float32(camera.position)
+            rays /= np.maximum(np.linalg.norm(rays, axis=1, keepdims=True), np.float32(1e-30))
             total[shown] += weight[shown, None] * basis(rays, sh_degree)
+
+        with ThreadPoolExecutor(CORES) as pool:  # arrays of this size leave Python to others
+            for camera, weight in zip(self.cameras, self.weights()):
+                for _ in pool.map(partial(add, camera=camera, weight=weight), range(0, n, PART)):
+                    pass
         return total
 
     def weights(self) -> Iterator[np.ndarray]:
