@@ -144,10 +144,13 @@ def test_scenes_and_renderers(start, small, opened):
     both = call("Gaussians.concatenate", parts=[call("Gaussians", *parts, extra={}, check=True)])
     for name in ("hardware", "tiled"):
         renderer = call("Renderer", device=opened, rasterizer=name)
+        call("Renderer.keep", renderer, gaussians=both)
         image, _ = call("Renderer.forward", renderer, both, camera, sh_degree=1,
                         background=(1.0, 1.0, 1.0), near=0.1)  # fmt: skip
         gradients = call("Renderer.backward", renderer, np.ones_like(image))
         assert all(np.isfinite(values).all() for values in (image, *gradients.values()))
+        shares = call("Renderer.contributions", renderer, weights=np.ones_like(image))
+        assert shares.shape == (len(both), 3) and shares.max() > 0
         assert call("Renderer.times", renderer)
         call("Renderer.close", renderer)
 

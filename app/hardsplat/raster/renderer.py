@@ -97,7 +97,7 @@ class Renderer:
         self._kept: Gaussians | None = None
         self._uploaded: Gaussians | None = None
 
-    def keep(self, gaussians: Gaussians) -> None:
+    def keep(self, gaussians: Gaussians | None) -> None:
         """Says that these splats stay as they are: forward() then brings them to the device once,
         and not for every view."""
         self._kept, self._uploaded = gaussians, None
