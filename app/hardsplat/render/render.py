@@ -149,8 +149,8 @@ def render(
                 painter.span(name, *span)
                 legends[name] = {size: Legend(name, span, *size) for size in sizes}
         pace = framing.fps or (keys.fps if keys else None) or FPS
-        sink = Sink(out, names, transparent, shots[0].camera, pace)
-        _draw(painter, shots, sink, depth_raw, quiet, legends if look.legend else {})
+        writer = PictureWriter(out, names, transparent, shots[0].camera, pace)
+        _draw(painter, shots, writer, depth_raw, quiet, legends if look.legend else {})
         if said := [next(iter(of_sizes.values())).text for of_sizes in legends.values()]:
             others = "" if look.range else " (--range LOW HIGH chooses others)"
             print(f"colours: {', '.join(said)}{others}")
@@ -158,31 +158,31 @@ def render(
         painter.destroy()
         if streamed:
             streamed.close()
-    return sink.written()
+    return writer.written()
 
 
 def _draw(
     painter: Painter,
     shots: list[Shot],
-    sink: Sink,
+    writer: PictureWriter,
     depth_raw: bool,
     quiet: bool,
     legends: dict[str, dict],
 ) -> None:
     """Every shot in every mode. After an interrupt the frames up to there are written. legends: by
     mode and size of the picture."""
-    where, done = ", ".join(map(str, sink.written())), 0
+    where, done = ", ".join(map(str, writer.written())), 0
     try:
-        with sink:
+        with writer:
             for shot in Bar(shots, desc="rendering", unit="frame", disable=quiet):
                 camera, size = shot.camera, (shot.camera.width, shot.camera.height)
                 for name in painter.pictures:
                     image = painter.draw(name, camera)
-                    if name in sink.modes:
+                    if name in writer.modes:
                         legend = legends.get(name, {}).get(size)
-                        sink.picture(shot.name, name, legend.put_on(image) if legend else image)
+                        writer.picture(shot.name, name, legend.put_on(image) if legend else image)
                     if depth_raw and name == "depth":
-                        sink.numbers(shot.name, painter.values(name, camera, drawn=True))
+                        writer.numbers(shot.name, painter.values(name, camera, drawn=True))
                 done += 1
     except KeyboardInterrupt:
         log.warning("stopped: %d of %d frames are in %s", done, len(shots), where)
@@ -308,7 +308,7 @@ def is_video(path: Path) -> bool:
 
 
 def files_of(out: Path, modes: Sequence[str], names: Sequence[str], numbers: bool) -> list[Path]:
-    """What a sink writes of frames by name. numbers: depth too."""
+    """What a writer writes of frames by name. numbers: depth too."""
     if is_video(out):
         return [_video(out, mode, modes) for mode in modes]
     stills = [_still(out, name, mode, modes) for name in names for mode in modes]
@@ -329,7 +329,7 @@ def _numbers(folder: Path, name: str) -> Path:
     return folder / f"{name}.depth.npy"
 
 
-class Sink:
+class PictureWriter:
     """Writes pictures in threads: PNG into a folder, or a video a mode, whose frames are in order.
     What a thread raises comes out of the next call, or of the end.
 
@@ -372,7 +372,7 @@ class Sink:
             self._pending.popleft().result()
         self._pending.append(self._pool.submit(job, *given))
 
-    def __enter__(self) -> Sink:
+    def __enter__(self) -> PictureWriter:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

@@ -124,9 +124,9 @@ class PoseJob:
         read."""
         path, mask = self.images / photograph["name"], photograph["mask"]
         mask = mask and Path(self.job["scene"]) / mask
-        how = photograph["panorama"], self.job["image_size"], self.job["max_features"]
+        size, most = self.job["image_size"], self.job["max_features"]
         try:
-            return find_features(path, mask, *how)
+            return find_features(path, mask, photograph["panorama"], size, most)
         except UserError as error:
             return str(error).removeprefix(f"{path}: ")
 

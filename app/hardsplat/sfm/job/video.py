@@ -118,11 +118,11 @@ def extract_frames(
             yield picture
 
     chosen = _choose(*_measure(looked_at()), most)
-    how: dict = _JPEG | (dict(xmp=_PANORAMA) if panorama else {})
+    saving: dict = _JPEG | (dict(xmp=_PANORAMA) if panorama else {})
     for number, (_, picture) in enumerate(frames(video, apart)):
         progress(seen + number + 1, 2 * seen)
         if number in chosen:
             path = folder / f"frame_{chosen.index(number) + 1:05d}.jpg"
             with written(path), replacing(path) as partial:
-                Image.fromarray(picture).save(partial, **how)
+                Image.fromarray(picture).save(partial, **saving)
     return len(chosen)

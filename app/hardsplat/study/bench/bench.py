@@ -103,9 +103,9 @@ def commit() -> str | None:
     if not (CHECKOUT / ".git").exists():
         return None
     command = "git describe --always --abbrev=40 --dirty=+ --exclude=*".split()
-    how: dict = dict(cwd=CHECKOUT, stderr=subprocess.PIPE, text=True)
     try:
-        return subprocess.check_output(command, **how).strip()
+        described = subprocess.check_output(command, cwd=CHECKOUT, stderr=subprocess.PIPE)
+        return described.decode().strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 
