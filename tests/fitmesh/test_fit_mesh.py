@@ -12,8 +12,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.fitmesh.config import MeshConfig
 from hardsplat.fitmesh.files import checked, load_mesh, save_mesh
+from hardsplat.fitmesh.fit import MeshFitter
 from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.step import photos
 from tests.helpers import meshing
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.scenes import around, pebble
@@ -212,6 +214,17 @@ def test_a_short_fit_improves(scene, tmp_path, fits, capsys):
     assert abs(kept["held_out"]["iou"] - fit["held_out"]["iou"]) < 1e-3
     assert abs(kept["held_out"]["psnr"] - fit["held_out"]["psnr"]) < 0.1
     assert "IoU" in capsys.readouterr().out
+
+
+def test_batches_have_room_for_their_photographs(scene, tmp_path, fits, monkeypatch):
+    """Where two of them fit, a fit is as with all: each step compares with its own."""
+    found = []
+    for share in (photos.SHARE_OF_MEMORY, 0.0):
+        monkeypatch.setattr(photos, "SHARE_OF_MEMORY", share)
+        folder = tmp_path / str(share)
+        MeshFitter(small(scene, folder, max_steps=12)).run()
+        found.append(load_mesh(folder / "mesh.obj")[0].vertices)
+    np.testing.assert_array_equal(*found)
 
 
 def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):

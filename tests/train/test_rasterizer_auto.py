@@ -12,6 +12,8 @@ from hardsplat.raster.core.choose import Trial
 from hardsplat.raster.hardware import draws
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step import photos
+from hardsplat.step.runner import StepRunner
 from hardsplat.train import run_training as train
 from hardsplat.train.run.tuner import RasterizerTuner
 from tests.helpers.training import open_session, settings
@@ -69,6 +71,7 @@ class Stepping:
 
     def __init__(self, step=0, **ms):
         self.ms, self.step, self.asked, self.made = ms, step, [], []
+        self.batch_steps = 50
         timed = lambda name: name == "hardware"
         self.drawing = SimpleNamespace(rasterizer="hardware", has_timed_rows=timed)
         self.schedule = SimpleNamespace(strategy=SimpleNamespace(scored=lambda n: n % 10 == 9))
@@ -138,6 +141,23 @@ def test_real_steps_are_timed(on_device, scene, tmp_path, monkeypatch):
     assert ms[chosen] <= min(ms.values()) * 1.04 and trial["chosen"] == chosen
     assert (trial["step"], metrics["steps"]) == (0, 30)
     assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()
+
+
+def test_batches_that_are_timed_have_room_for_their_photographs(
+    on_device, scene, tmp_path, monkeypatch
+):
+    """Of two that fit, each batch has one."""
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    monkeypatch.setattr(photos, "SHARE_OF_MEMORY", 0.0)
+    run, batches = StepRunner.run, []
+
+    def noted(runner, order, *given):
+        batches.append(len(order))
+        run(runner, order, *given)
+
+    monkeypatch.setattr(StepRunner, "run", noted)
+    metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
+    assert metrics["auto"] and set(batches) == {1} and sum(batches) == 30
 
 
 def test_a_rasterizer_makes_no_lists_for_what_another_needed(device, scene, monkeypatch):

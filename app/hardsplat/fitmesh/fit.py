@@ -117,7 +117,8 @@ class MeshFitter:
             with StopRequest() as stopping, bar as self.bar:
                 while session.step < c.max_steps and not stopping.asked:
                     end = min(s for s in (*levels, c.max_steps) if s > session.step)
-                    session.run(min(c.batch_steps, end - session.step))
+                    most = min(c.batch_steps, session.photos.most_steps)
+                    session.run(min(most, end - session.step))
                     if levels[session.step]:  # for whose new buffers there may be no room
                         self._keep_safe()
                     for _ in range(levels[session.step]):

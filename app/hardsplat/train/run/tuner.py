@@ -105,14 +105,22 @@ class RasterizerTuner:
             # a driver's refusal to build a pipeline has as many types as drivers have results
             raise _Refused from error
         last = session.step + most
-        session.run(WARM)
+        _run(session, WARM)
         if (few := _plain(session, FEWEST)) < FEWEST and WARM + few + 1 + FEWEST <= most:
-            session.run(few + 1)
+            _run(session, few + 1)
         session.drain()
         enough = max(FEWEST, int(SECONDS / max(session.runner.step_seconds, 1e-6)))
-        session.run(max(1, min(last - session.step, _plain(session, TIMED), enough)))
+        wanted = min(last - session.step, _plain(session, TIMED), enough, session.batch_steps)
+        session.run(max(1, wanted))
         session.drain()
         return 1e3 * session.runner.step_seconds
+
+
+def _run(session: Session, steps: int) -> None:
+    """Queues so many steps, in batches that there is room for."""
+    last = session.step + steps
+    while session.step < last:
+        session.run(min(last - session.step, session.batch_steps))
 
 
 def _plain(session: Session, most: int) -> int:
