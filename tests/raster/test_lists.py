@@ -199,3 +199,24 @@ def test_a_window_counts_the_fragments_of_its_own_picture(device):
         assert screen.complete()
     finally:
         parts.destroy()
+
+
+def test_windows_draw_medians_front_to_back(device):
+    """Also where the image of a run comes of the blending unit."""
+    gaussians, camera = splats_of(random_scene(5, 300, *SIZE, 1, overlap=40))
+    parts, found = Owned(), []
+    parameters = parts.add(Parameters(device, len(gaussians), 1))
+    parameters.upload(gaussians)
+    try:
+        for blending in ("lists", "fixed", "auto"):
+            options = HardwareOptions(format="float32", blending=blending)
+            screen = parts.add(Screen(device, Appearance(options, sh_degree=1)))
+            screen.fit(parameters, SIZE, "median")
+            screen.place(camera, 1)
+            screen.commands.run_once()
+            found.append(screen._values.array(np.float32).copy())
+        assert np.unique(found[0]).size > 50
+        for values in found[1:]:
+            np.testing.assert_array_equal(values, found[0])
+    finally:
+        parts.destroy()

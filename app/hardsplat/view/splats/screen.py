@@ -4,12 +4,14 @@ given parameters."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
@@ -23,6 +25,7 @@ from hardsplat.raster.hardware.rasterizer import TIMED, HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions, Rows
 from hardsplat.raster.pictures import allocate_show, palette_data, record_show
 from hardsplat.raster.renderer import camera_data, frame_data
+from hardsplat.tables.hardware import BLENDINGS
 from hardsplat.tables.pictures import PICTURES
 
 REFRESH = 1 / 30  # s between frames, at least
@@ -58,11 +61,16 @@ def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
 
 
 def in_order(device: Device, options: HardwareOptions) -> HardwareOptions:
-    """The options with a blending front to back, the first that runs here."""
-    row = options.blending_row
+    """The options with a blending front to back: the first that runs here, or one that does not."""
+    row, found = options.blending_row, options
     if row is not None and row.ordered:
         return options
-    return replace(options, blending="auto", ordering="auto", segments=1)
+    for name in [name for name, row in BLENDINGS.items() if row.ordered]:
+        found = replace(options, blending=name, ordering="auto", segments=1)
+        with suppress(UserError):
+            Rows.first(device, found)
+            break
+    return found
 
 
 class Screen:
