@@ -136,6 +136,23 @@ def test_an_image_after_an_interrupt_between_two_sizes_of_lists(device, monkeypa
         np.testing.assert_array_equal(renderer.forward(gaussians, camera)[0], wanted)
 
 
+def test_splats_that_are_kept_after_an_interrupt_among_others(renderer, monkeypatch):
+    """They are brought to the device again, over what others have left there."""
+    kept, camera, _ = scene_of()
+    others, upload = kept[np.arange(5)], Parameters.upload
+
+    def interrupted(parameters, gaussians):
+        upload(parameters, gaussians)
+        raise KeyboardInterrupt
+
+    renderer.keep(kept)
+    wanted, _ = renderer.forward(kept, camera)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Parameters, "upload", interrupted)
+        renderer.forward(others, camera)
+    np.testing.assert_array_equal(renderer.forward(kept, camera)[0], wanted)
+
+
 def test_a_renderer_closes_the_device_that_it_opened(monkeypatch):
     monkeypatch.setenv("HARDSPLAT_VALIDATION", "1")
     gaussians, camera, weight = scene_of()

@@ -192,6 +192,7 @@ class Renderer:
         texels = 0 if sky is None else len(sky.texels)
         self._fit(gaussians, cameras[0].width, cameras[0].height, lens, texels)
         if gaussians is not self._uploaded:
+            self._uploaded = None  # as long as an interrupt may leave some of both
             self.parameters.upload(gaussians)
             self._uploaded = gaussians if gaussians is self._kept else None
         if sky is not None:
