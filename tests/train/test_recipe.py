@@ -168,10 +168,10 @@ def test_decisions_are_kept(on_device, reports, scene, tmp_path, capfd):
 def test_points_that_no_photograph_shows_are_told(capsys):
     K = np.array([[10.0, 0, 5], [0, 10.0, 5], [0, 0, 1]])
     views = Views([Camera(np.eye(4), K, 10, 10)] * 3, (10, 10), 1.0)
-    points = np.array([[0, 0, z] for z in (0.1, 0.15, *np.linspace(1, 2, 8))])
+    points = np.array([[0, 0, z] for z in (0.005, 0.0075, *np.linspace(0.05, 0.1, 8))])
     check_points(TrainConfig(), views.shown(points)[1])
     assert "20 % of the points that photographs show are nearer than" in capsys.readouterr().out
-    with pytest.raises(UserError, match="--near-plane 0.2; choose 0.0001 or so"):
+    with pytest.raises(UserError, match="--near-plane 0.01; choose 5e-06 or so"):
         check_points(TrainConfig(), views.shown(0.01 * points)[1])
     with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):
         check_points(TrainConfig(), views.shown(-points)[1])
