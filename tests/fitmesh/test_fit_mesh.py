@@ -15,12 +15,11 @@ from hardsplat.fitmesh.files import checked, load_mesh, save_mesh
 from hardsplat.fitmesh.fit import MeshFitter
 from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.step import photos
-from hardsplat.step.runner import StepRunner
 from tests.helpers import meshing
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.scenes import around, pebble
 from tests.helpers.tables import argv
+from tests.helpers.training import one_photograph_fits
 from tests.oracle import mesh as oracle
 from tests.oracle.adam import adam_step
 
@@ -219,14 +218,7 @@ def test_a_short_fit_improves(scene, tmp_path, fits, capsys):
 
 def test_batches_have_room_for_their_photographs(scene, tmp_path, fits, monkeypatch):
     """Of two that fit, each batch has one."""
-    monkeypatch.setattr(photos, "SHARE_OF_MEMORY", 0.0)
-    run, batches = StepRunner.run, []
-
-    def noted(runner, order, *given):
-        batches.append(len(order))
-        run(runner, order, *given)
-
-    monkeypatch.setattr(StepRunner, "run", noted)
+    batches = one_photograph_fits(monkeypatch)
     MeshFitter(small(scene, tmp_path, max_steps=12)).run()
     assert batches == [1] * 12
 

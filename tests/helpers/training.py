@@ -13,6 +13,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
+from hardsplat.step.runner import StepRunner
 from hardsplat.train.features.depth import facts
 from hardsplat.train.job.facts import DeviceFacts, Facts, Views, training_views
 from hardsplat.train.job.job import Job, decide
@@ -35,6 +36,20 @@ def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainCon
     """A run of 30 steps that densifies early, unless `changes` say otherwise."""
     own = {"max_steps": 30} | SMALL | changes
     return TrainConfig.of(data_dir=scene, result_dir=result_dir, **own)
+
+
+def one_photograph_fits(monkeypatch) -> list[int]:
+    """Leaves memory for two photographs in flight, so one for a batch; the list is of the steps of
+    each batch, as they are queued."""
+    monkeypatch.setattr("hardsplat.step.photos.SHARE_OF_MEMORY", 0.0)
+    run, batches = StepRunner.run, []
+
+    def noted(runner, order, *given):
+        batches.append(len(order))
+        run(runner, order, *given)
+
+    monkeypatch.setattr(StepRunner, "run", noted)
+    return batches
 
 
 def strategy_of(config: TrainConfig) -> Strategy:

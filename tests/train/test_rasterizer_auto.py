@@ -12,11 +12,9 @@ from hardsplat.raster.core.choose import Trial
 from hardsplat.raster.hardware import draws
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
-from hardsplat.step import photos
-from hardsplat.step.runner import StepRunner
 from hardsplat.train import run_training as train
 from hardsplat.train.run.tuner import RasterizerTuner
-from tests.helpers.training import open_session, settings
+from tests.helpers.training import one_photograph_fits, open_session, settings
 
 AUTO = TrainConfig.of(rasterizer="auto")
 
@@ -148,14 +146,7 @@ def test_batches_that_are_timed_have_room_for_their_photographs(
 ):
     """Of two that fit, each batch has one."""
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
-    monkeypatch.setattr(photos, "SHARE_OF_MEMORY", 0.0)
-    run, batches = StepRunner.run, []
-
-    def noted(runner, order, *given):
-        batches.append(len(order))
-        run(runner, order, *given)
-
-    monkeypatch.setattr(StepRunner, "run", noted)
+    batches = one_photograph_fits(monkeypatch)
     metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
     assert metrics["auto"] and set(batches) == {1} and sum(batches) == 30
 
