@@ -28,6 +28,7 @@ from hardsplat.io.scenes.colmap import (
     ColmapPoints,
     write_model,
 )
+from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job.exif import taken_of
@@ -414,8 +415,8 @@ def test_numbers_of_no_usual_camera_are_named(tmp_path, params, words):
 
 MODEL = "its camera 1 in the model is 64x48"
 OTHER_SIZES = [
-    ((32, 24), 1, f"is 32x24, but {MODEL}; pictures 2 times smaller belong in a folder images_2"),
-    ((32, 24), 2, "2 times smaller belong in a folder images_2, used with --data-factor 2"),
+    ((32, 26), 1, f"is 32x26, but {MODEL}; use the photographs that the cameras were made from"),
+    ((60, 45), 1, f"is 60x45, but {MODEL}; use"),
     ((48, 64), 1, f"is 48x64, but {MODEL}; the photograph is turned by 90 degrees"),
     ((63, 48), 1, f"is 63x48, but {MODEL}; use the photographs that the cameras were made from"),
     ((34, 24), "2", f"is 34x24, but {MODEL}, so 32x24 in images_2; use"),
@@ -427,6 +428,34 @@ def test_sizes_that_do_not_fit_the_camera(tmp_path, size, factor, hint):
     folder = "images_2" if factor == "2" else "images"
     message = refusal(load_scene, write_scene(tmp_path, size=size, folder=folder), int(factor))
     assert str(tmp_path / folder / "a.png") in message and hint in message
+
+
+@pytest.mark.parametrize(
+    "size, factor, trained",
+    [
+        ((32, 24), 1, (32, 24)),  # Tanks and Temples as published with 3DGS
+        ((32, 25), 1, (32, 25)),  # rounded
+        ((32, 24), 2, (16, 12)),
+        ((256, 192), 1, (256, 192)),
+    ],
+)
+def test_cameras_of_resized_photographs_are_resized(tmp_path, size, factor, trained):
+    scene = load_scene(write_scene(tmp_path, size=size), factor)
+    words = "3 of 3 photographs have another size than their cameras, which are resized to fit: "
+    words += f"a.png is {size[0]}x{size[1]}, its camera in the model 64x48"
+    assert words in scene.notes
+    for view in scene.views:
+        assert view.load().shape[1::-1] == trained == (view.camera.width, view.camera.height)
+        whole = np.diag([trained[0] / 64, trained[1] / 48, 1]) @ intrinsics(PINHOLE)
+        equal(view.camera.K, whole)
+
+
+def test_smaller_photographs_alone_are_named_with_their_flag(tmp_path):
+    scene = write_scene(tmp_path, size=(16, 12), folder="images_4")
+    assert "no folder images found; there is images_4: --data-factor 4" in refusal(
+        load_scene, scene
+    )
+    assert len(load_scene(scene, 4).views) == 3
 
 
 # --- undistortion ---

@@ -17,7 +17,7 @@ from hardsplat.train import run_training as train
 from hardsplat.train.job.facts import DeviceFacts, Facts, Views
 from hardsplat.train.job.job import Job, decide
 from hardsplat.train.run.first_splats import OF_DISTANCE, OF_EXTENT, initial_gaussians, random_cube
-from hardsplat.train.run.gather import check_points
+from hardsplat.train.run.gather import check_points, nearer_in
 from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import settings
 
@@ -169,10 +169,20 @@ def test_points_that_no_photograph_shows_are_told(capsys):
     K = np.array([[10.0, 0, 5], [0, 10.0, 5], [0, 0, 1]])
     views = Views([Camera(np.eye(4), K, 10, 10)] * 3, (10, 10), 1.0)
     points = np.array([[0, 0, z] for z in (0.005, 0.0075, *np.linspace(0.05, 0.1, 8))])
-    check_points(TrainConfig(), views.shown(points)[1])
-    assert "20 % of the points that photographs show are nearer than" in capsys.readouterr().out
+    named = load_config(None, {"near_plane": 0.01})
+    said = "20 % of the points that photographs show"
+    check_points(named, views.shown(points)[1])
+    assert f"{said} are nearer than 0.01" in capsys.readouterr().out
     with pytest.raises(UserError, match="--near-plane 0.01; choose 5e-06 or so"):
-        check_points(TrainConfig(), views.shown(0.01 * points)[1])
+        check_points(named, views.shown(0.01 * points)[1])
+    # a near plane that is left to the scene follows its points, and else its cameras
+    assert check_points(TrainConfig(), views.shown(2 * points)[1]) is None
+    nearer = check_points(TrainConfig(), views.shown(points)[1])
+    job = decided(TrainConfig(), views, nearer=nearer)
+    assert job.config.scene.near_plane == nearer.plane == 5e-4 and nearer.why.startswith(said)
+    assert decided(TrainConfig(), views).config.scene.near_plane == 0.01
+    assert nearer_in(TrainConfig(), 0.1) is nearer_in(named, 0.01) is None
+    assert nearer_in(TrainConfig(), 0.01).plane == 1e-4
     with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):
         check_points(TrainConfig(), views.shown(-points)[1])
 

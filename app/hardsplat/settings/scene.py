@@ -52,9 +52,10 @@ class SceneSettings(Owner):
     )
     near_plane: float = option(
         0.01,
-        "splats nearer to the camera are skipped (the original 3DGS: 0.2)",
+        "splats nearer to the camera are skipped (the original 3DGS: 0.2); less in scenes of small "
+        "units, unless it is named",
         unit="world units",
-        min=1e-6,
+        min=1e-12,
     )
     undistort: bool = option(
         True,

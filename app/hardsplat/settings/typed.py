@@ -83,8 +83,8 @@ class TrainSettings(RasterizerOptions, total=False):
     """pixels that masks leave out: ignore: no loss; transparent: they show the background; opacity:
     nothing may stand there, which takes --background random (default: ignore)"""
     near_plane: float
-    """splats nearer to the camera are skipped (the original 3DGS: 0.2) (default: 0.01 world
-    units)"""
+    """splats nearer to the camera are skipped (the original 3DGS: 0.2); less in scenes of small
+    units, unless it is named (default: 0.01 world units)"""
     undistort: bool
     """undistort photographs on load; otherwise splats are drawn as lenses see them, which keeps the
     edges of wide photographs (default: True)"""

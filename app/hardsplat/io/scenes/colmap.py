@@ -251,7 +251,9 @@ def _image_folder(root: Path, data_factor: int, name: str) -> tuple[Path, int]:
         return root, 1
     if not images.is_dir():
         wanted = f"neither folder images_{data_factor} nor" if data_factor > 1 else "no folder"
-        raise UserError(f"{root}: {wanted} images found; the photographs belong there")
+        smaller = [f.name[7:] for f in sorted(root.glob("images_*")) if f.name[7:].isdecimal()]
+        there = f"there is images_{smaller[0]}: --data-factor {smaller[0]}" if smaller else ""
+        raise UserError(f"{root}: {wanted} images found; {there or 'the photographs belong there'}")
     return images, 1
 
 

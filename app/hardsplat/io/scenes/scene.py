@@ -30,6 +30,8 @@ SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a
 # photographs for each camera of a model, on average, below which cameras are told apart by size
 # alone
 FEWEST_OF_A_CAMERA = 4
+# times smaller or larger than its camera, from which a photograph was scaled rather than cut
+LEAST_RESIZED = 1.2
 # px of the longer side of the largest photograph, below which --data-factor is likely a mistake
 SMALL = 200
 
@@ -132,10 +134,13 @@ def load_scene(
     numbers, without = _physical_cameras(photographs), named([p.name for p in photographs], exclude)
     check_there([p for p in photographs if p.name not in without])
     views: list[View] = []
+    resized: list[tuple[Posed, tuple[int, int]]] = []
     for p, n in zip(photographs, numbers):
         if p.name in without:
             continue
-        new = _faces(p, data_factor) or [_view(p, data_factor, undistort)]
+        found, size = _sizes(p, data_factor)
+        resized += [(p, found)] * (p.divisor == 1 and found != (p.lens.width, p.lens.height))
+        new = _faces(p, found, size) or [_view(p, found, size, undistort)]
         views += [replace(view, number=n, mask_mode=mask_mode) for view in new]
     held_out = source.held_out
     if held_out is None:
@@ -147,6 +152,7 @@ def load_scene(
         first = f"{views[0].name} wants {Path(views[0].name).stem}.png"
         raise UserError(f"{folder}: no mask has the name of a photograph; {first}")
     told = [f"{len(without)} of {len(photographs)} photographs are excluded"] * bool(without)
+    told += _resized_note(resized, len(photographs) - len(without))
     far = far_note(views, extent)
     good = usable(source.points)
     bad = f"{(~good).sum():,} of {len(good):,} points have a NaN or infinite position"
@@ -185,9 +191,9 @@ def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
     return [numbers[key] for key in keys]
 
 
-def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
+def _view(posed: Posed, found: tuple[int, int], size: tuple[int, int], undistort: bool) -> View:
+    """found, size: of the file, and of the photograph to train on."""
     camera, path = posed.lens, posed.path
-    found, size = _sizes(posed, data_factor)
     pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
     rim = None
@@ -200,12 +206,13 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
     return View(posed.name, pinhole, path, stored, lens, posed.mask, original=camera, rim=rim)
 
 
-def _faces(posed: Posed, data_factor: int) -> list[View]:
-    """The views that a panorama is cut into, named after it; none of other photographs."""
+def _faces(posed: Posed, found: tuple[int, int], size: tuple[int, int]) -> list[View]:
+    """The views that a panorama is cut into, named after it; none of other photographs. See
+    _view."""
     if posed.lens.model != PANORAMA:
         return []
     check_panorama(str(posed.path), posed.lens.width, posed.lens.height)
-    (found, size), name = _sizes(posed, data_factor), posed.name
+    name = posed.name
     if (side := face_side(size[0])) < SMALLEST:
         what = f"a panorama of {by(size)} pixels has views of {by((side, side))}, too small to use"
         raise UserError(f"{posed.path}: {what}; take one of 1000 px or more")
@@ -217,12 +224,13 @@ def _faces(posed: Posed, data_factor: int) -> list[View]:
 
 def _sizes(posed: Posed, data_factor: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """The size of a photograph's file, and the one to train on. Raises UserError where the file, or
-    its mask, is not of its camera's."""
+    its mask, neither has its camera's size nor is all of it in another size."""
     camera, path, divisor = posed.lens, posed.path, posed.divisor
     full = camera.width, camera.height
     found = image_size(path)
     tolerance = 1 if divisor > 1 else 0  # tools round down-sampled sizes in different directions
-    if any(abs(f - c / divisor) > tolerance for f, c in zip(found, full)):
+    fits = all(abs(f - c / divisor) <= tolerance for f, c in zip(found, full))
+    if not fits and (divisor > 1 or not _is_resized(found, full)):
         smaller = f", so {by(_divided(full, divisor))} in {path.parent.name}"
         expected = f"{by(full)}{smaller if divisor > 1 else ''}; {_advice(found, full)}"
         what = f"is {by(found)}, but its camera {camera.id} in the model is {expected}"
@@ -235,6 +243,26 @@ def _sizes(posed: Posed, data_factor: int) -> tuple[tuple[int, int], tuple[int, 
     if posed.mask and (masks := image_size(posed.mask)) not in (full, found):
         raise UserError(f"{posed.mask}: is {by(masks)}, but its photograph is {by(found)}")
     return found, size
+
+
+def _is_resized(found: tuple[int, int], full: tuple[int, int]) -> bool:
+    """Whether pictures of these sizes show the same, one scaled; of nearly one size, one is rather
+    cut out of the other."""
+    times = full[0] / found[0]
+    if 1 / LEAST_RESIZED < times < LEAST_RESIZED:
+        return False
+    return abs(found[1] - full[1] / times) * min(1, times) <= 1
+
+
+def _resized_note(resized: Sequence[tuple[Posed, tuple[int, int]]], n: int) -> Iterator[str]:
+    """A note where photographs have another size than their cameras. resized: those and their
+    sizes; n: photographs of the scene."""
+    if resized:
+        (posed, found), lens = resized[0], resized[0][0].lens
+        full = by((lens.width, lens.height))
+        sizes = f"{posed.name} is {by(found)}, its camera in the model {full}"
+        what = f"{len(resized)} of {n} photographs have another size than their cameras"
+        yield f"{what}, which are resized to fit: {sizes}"
 
 
 def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[str]:
@@ -299,8 +327,4 @@ def _advice(found, full):
     if found == full[::-1]:
         advice = "store its pixels as its camera saw them (EXIF orientation is ignored)"
         return f"the photograph is turned by 90 degrees; {advice}"
-    times = round(full[0] / found[0])
-    if times > 1 and all(abs(f - c / times) <= 1 for f, c in zip(found, full)):
-        folder = f"a folder images_{times}, used with --data-factor {times}"
-        return f"pictures {times} times smaller belong in {folder}"
     return "use the photographs that the cameras were made from"

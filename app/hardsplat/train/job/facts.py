@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -162,11 +162,19 @@ class ScenePart:
 WHOLE = ScenePart(reports=True)
 
 
+class Nearer(NamedTuple):
+    """A near plane, world units, for a scene that is too small for the default. why: in words."""
+
+    plane: float
+    why: str
+
+
 @dataclass(frozen=True)
 class Facts:
     """splats: at first. points: of the model, 0 without one. seen: share of them that a view shows
     in the mean. part: of the scene that is trained. preferred: views that every epoch has twice.
-    frozen: the splats stay as they are, poses alone move.
+    frozen: the splats stay as they are, poses alone move. nearer: the near plane that the scene
+    needs, where the settings leave it to the scene and it needs another.
 
     Photographs that were held back, so far: settled: the step at which they ended the main phase;
     0: they have not. decay: which they gave opacities. color_gains: dB by a fit of colours,
@@ -181,6 +189,7 @@ class Facts:
     part: ScenePart = WHOLE
     preferred: tuple[int, ...] = ()
     frozen: bool = False
+    nearer: Nearer | None = None
     settled: int = 0
     decay: float = 0.0
     color_gains: tuple[float, ...] = ()

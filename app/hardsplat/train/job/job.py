@@ -181,8 +181,18 @@ def exposure(config: TrainConfig, facts: Facts) -> Decision | None:
     )
 
 
+def near_plane(config: TrainConfig, facts: Facts) -> Decision | None:
+    """Splats are drawn from a smaller distance on in a scene of small units."""
+    if facts.nearer is None:
+        return None
+    plane, why = facts.nearer
+    what = f"splats are drawn from {plane:g} world units on"
+    note = f"{why}: {what} (--near-plane); many viewers need larger units: hardsplat edit --scale"
+    return Decision({"near_plane": plane}, what, why, note)
+
+
 RULES: tuple[Callable[[TrainConfig, Facts], Decision | None], ...]
-RULES = rest, budget, moments, place, exposure
+RULES = rest, near_plane, budget, moments, place, exposure
 
 
 def decide(config: TrainConfig, facts: Facts) -> Job:

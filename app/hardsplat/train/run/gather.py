@@ -22,11 +22,12 @@ from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.features.intrinsics import check_lenses
 from hardsplat.train.features.region import TrainedRegion
-from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, ScenePart, training_views
+from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, Nearer, ScenePart, training_views
 from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.run.first_splats import is_random, random_cube
 from hardsplat.train.watchers.log import Log
 
+NEAR_OF_EXTENT = 0.1  # most of a near plane, where no points tell how far things are
 MOST_HIDDEN = 0.05  # of the points that photographs show, nearer than --near-plane without a note
 
 
@@ -45,8 +46,11 @@ def gather(
         check_lenses(scene.views)
     views, points = training_views(scene), scene.points
     share, depths = views.shown(points)
-    if len(points) and config.start.init is None and config.start.init_type == "sfm":
-        check_points(config, depths)
+    nearer: Nearer | None = None
+    if is_random(config.start, scene):
+        nearer = nearer_in(config, scene.extent)
+    elif config.start.init is None:
+        nearer = check_points(config, depths)
     return Facts(
         views,
         DeviceFacts.of(device, config),
@@ -57,24 +61,45 @@ def gather(
         place.preferred(scene) if place else (),
         settled=log.settled,
         decay=log.looks[-1].decay if log.looks else 0.0,
+        nearer=nearer,
     )
 
 
-def check_points(config: TrainConfig, depths: np.ndarray) -> None:
-    """Prints a note where --near-plane hides many of the first splats. depths: of points, in the
-    views that show them, world units. Raises UserError where no view shows a point."""
-    near, advice = config.scene.near_plane, "cameras and points do not belong together"
-    hidden = float(np.mean(depths < near)) if len(depths) else 1.0
+def check_points(config: TrainConfig, depths: np.ndarray) -> Nearer | None:
+    """A nearer plane, where that of the settings hides many of the first splats and the user has
+    not named it; where the user has, a note is printed. depths: of points, in the views that show
+    them, world units. Raises UserError where no view shows a point."""
+    near, where = config.scene.near_plane, config.scene.data_dir
+    if not len(depths):
+        what = "no training photograph shows a point of the model"
+        raise UserError(f"{where}: {what}; cameras and points do not belong together")
+    hidden = float(np.mean(depths < near))
     if hidden <= MOST_HIDDEN:
-        return
-    if len(depths):
-        advice = f"choose {0.1 * np.quantile(depths, 0.01):.1g} or so"
+        return None
+    better = _rounded(0.1 * np.quantile(depths, 0.01))
+    what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than {near:g}"
+    if "near_plane" not in config.typed:
+        return Nearer(better, what)
     if hidden == 1:
-        nearer = f" that is farther than --near-plane {near:g}" * bool(len(depths))
-        what = f"no training photograph shows a point of the model{nearer}"
-        raise UserError(f"{config.scene.data_dir}: {what}; {advice}")
-    what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than"
-    tqdm.write(f"note: {what} --near-plane {near:g}, which hides them: {advice}")
+        what = f"no training photograph shows a point that is farther than --near-plane {near:g}"
+        raise UserError(f"{where}: {what}; choose {better:g} or so")
+    tqdm.write(f"note: {what}, and --near-plane hides them: choose {better:g} or so")
+    return None
+
+
+def nearer_in(config: TrainConfig, extent: float) -> Nearer | None:
+    """A nearer plane, where that of the settings hides much around cameras of this extent, of which
+    no points tell, and the user has not named it."""
+    near = config.scene.near_plane
+    if "near_plane" in config.typed or near <= NEAR_OF_EXTENT * extent:
+        return None
+    what = f"cameras are {extent:.2g} world units from one another, beside a near plane of {near:g}"
+    return Nearer(_rounded(0.1 * NEAR_OF_EXTENT * extent), what)
+
+
+def _rounded(distance: float) -> float:
+    """With one digit."""
+    return float(f"{distance:.1g}")
 
 
 def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None:
