@@ -32,6 +32,17 @@ def test_first_splats_are_as_large_as_their_neighbours_are_near(points):
     np.testing.assert_allclose(found, np.repeat(wanted[:, None], 3, axis=1), rtol=1e-6)
 
 
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_first_splats_are_alike_in_all_units(factor):
+    points, colors = RNG.normal(size=(2000, 3)), np.zeros((2000, 3), np.uint8)
+    points[:20] = points[20]
+    found = Gaussians.from_points(factor * points, colors, 0).scales
+    alike = Gaussians.from_points(points, colors, 0).scales
+    spaced = alike[:, 0] > 0.01
+    np.testing.assert_allclose(found[spaced], factor * alike[spaced], rtol=1e-4)
+    assert found.min() <= max(factor, 1) * alike.min()  # what has its neighbours at one place
+
+
 def test_a_lone_point():
     assert (Gaussians.from_points(np.ones((1, 3)), np.zeros((1, 3)), 0).scales == 1).all()
 

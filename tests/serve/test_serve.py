@@ -1,5 +1,6 @@
 """--serve: who may come in, what browsers get, and that nothing they do harms a training."""
 
+import gc
 import hashlib
 import hmac
 import http.client
@@ -165,6 +166,25 @@ def test_the_token_guards_page_and_websocket(caplog):
         Viewer(page, SMALL, headers=given).close()
     finally:
         server.stop()
+
+
+def test_values_that_no_element_takes_leave_no_traceback(caplog):
+    server, guarded = open_server(Address("127.0.0.2", 0), "test")
+    try:
+        moved = []
+        slider = server.gui.add_slider("slider", 0, 3, 1, 1)
+        slider.on_update(lambda event: moved.append(event.target.value))
+        viewer = Viewer(guarded.url, SMALL)
+        wait_for(lambda: "GuiSliderMessage" in viewer.elements, lambda: time.sleep(0.01))
+        for updates in (None, 5, {"label": 1}, {"value": "x"}, {"value": None}, {"value": 2}):
+            uuid = viewer.elements["GuiSliderMessage"]
+            viewer.send(dict(type="GuiUpdateMessage", uuid=uuid, updates=updates))
+        wait_for(lambda: moved, lambda: time.sleep(0.01))  # those before it have been handled
+        viewer.close()
+    finally:
+        server.stop()
+    gc.collect()  # of the tasks, which tell then what they have raised
+    assert moved == [2] and not caplog.records
 
 
 def test_without_viser_it_says_what_to_install(tmp_path, monkeypatch, capsys, scene):

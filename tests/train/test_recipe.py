@@ -173,16 +173,16 @@ def test_points_that_no_photograph_shows_are_told(capsys):
     said = "20 % of the points that photographs show"
     check_points(named, views.shown(points)[1])
     assert f"{said} are nearer than 0.01" in capsys.readouterr().out
-    with pytest.raises(UserError, match="--near-plane 0.01; choose 5e-06 or so"):
+    with pytest.raises(UserError, match="--near-plane 0.01; choose 5e-07 or so"):
         check_points(named, views.shown(0.01 * points)[1])
     # a near plane that is left to the scene follows its points, and else its cameras
     assert check_points(TrainConfig(), views.shown(2 * points)[1]) is None
     nearer = check_points(TrainConfig(), views.shown(points)[1])
     job = decided(TrainConfig(), views, nearer=nearer)
-    assert job.config.scene.near_plane == nearer.plane == 5e-4 and nearer.why.startswith(said)
+    assert job.config.scene.near_plane == nearer.plane == 5e-5 and nearer.why.startswith(said)
     assert decided(TrainConfig(), views).config.scene.near_plane == 0.01
     assert nearer_in(TrainConfig(), 0.1) is nearer_in(named, 0.01) is None
-    assert nearer_in(TrainConfig(), 0.01).plane == 1e-4
+    assert nearer_in(TrainConfig(), 0.01).plane == 1e-5
     with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):
         check_points(TrainConfig(), views.shown(-points)[1])
 

@@ -170,7 +170,8 @@ class Gaussians:
         """Initial splats from SfM points, as in 3DGS (Kerbl et al. 2023, section 5.1).
 
         points (N, 3) world units; colors (N, 3) uint8. Isotropic; the scale is the root mean square
-        distance to the 3 nearest neighbours.
+        distance to the 3 nearest neighbours, and not below that of 3DGS, or in scenes of small
+        units a tenth of what is usual there.
         """
         points = np.asarray(points, np.float64)
         n = len(points)
@@ -179,7 +180,8 @@ class Gaussians:
         if not np.isfinite(points).all():
             raise ValueError("the point cloud holds NaN or infinite numbers")
         squared = _squared_spacing(points)
-        scale = np.sqrt(np.maximum(squared, 1e-7))
+        usual = float(np.median(squared))
+        scale = np.sqrt(np.maximum(squared, min(1e-7, 0.01 * usual or 1e-7)))
         sh = np.zeros((n, (sh_degree + 1) ** 2, 3), np.float32)
         sh[:, 0] = (np.asarray(colors, np.float64) / 255 - 0.5) / SH_C0
         quats = np.tile(np.array([1, 0, 0, 0], np.float32), (n, 1))

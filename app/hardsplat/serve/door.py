@@ -28,6 +28,9 @@ log = logging.getLogger("websockets.server.hardsplat")
 # what is no request, as of programs that try ports, or no message, gets no traceback
 _BROKEN = ("opening handshake failed", "connection handler failed")
 log.addFilter(lambda record: record.msg not in _BROKEN)
+# nor does a message with values that viser's own handlers do not expect; hardsplat's are elsewhere
+_UNEXPECTED = "coro=<WebsockMessageHandler._handle_incoming_message()"
+logging.getLogger("asyncio").addFilter(lambda record: _UNEXPECTED not in record.getMessage())
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.run.first_splats import is_random, random_cube
 from hardsplat.train.watchers.log import Log
 
-NEAR_OF_EXTENT = 0.1  # most of a near plane, where no points tell how far things are
+# a near plane that the scene chooses, of the depth of its nearest points, or of the cameras' extent
+OF_NEAREST, OF_EXTENT = 0.01, 0.001
+NEAR_OF_EXTENT = 0.1  # most of the default, where no points tell how far things are
 MOST_HIDDEN = 0.05  # of the points that photographs show, nearer than --near-plane without a note
 
 
@@ -76,7 +78,7 @@ def check_points(config: TrainConfig, depths: np.ndarray) -> Nearer | None:
     hidden = float(np.mean(depths < near))
     if hidden <= MOST_HIDDEN:
         return None
-    better = _rounded(0.1 * np.quantile(depths, 0.01))
+    better = _rounded(OF_NEAREST * np.quantile(depths, 0.01))
     what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than {near:g}"
     if "near_plane" not in config.typed:
         return Nearer(better, what)
@@ -94,7 +96,7 @@ def nearer_in(config: TrainConfig, extent: float) -> Nearer | None:
     if "near_plane" in config.typed or near <= NEAR_OF_EXTENT * extent:
         return None
     what = f"cameras are {extent:.2g} world units from one another, beside a near plane of {near:g}"
-    return Nearer(_rounded(0.1 * NEAR_OF_EXTENT * extent), what)
+    return Nearer(_rounded(OF_EXTENT * extent), what)
 
 
 def _rounded(distance: float) -> float:
