@@ -14,7 +14,7 @@ def basis(directions: np.ndarray, sh_degree: int) -> np.ndarray:
     bands = [np.sqrt((2 * degree + 1) / (4 * np.pi)) * band(rows, degree) for degree in degrees]
     constant = np.full((len(rows), 1), SH_C0, directions.dtype)
     found = np.concatenate([constant, *(b.astype(directions.dtype) for b in bands)], axis=1)
-    return found.reshape(*directions.shape[:-1], -1)
+    return found.reshape(*directions.shape[:-1], found.shape[1])
 
 
 def band(directions: np.ndarray, degree: int) -> np.ndarray:
