@@ -162,11 +162,9 @@ def sessions_end(monkeypatch):
 
 @pytest.fixture(autouse=True, scope="session")
 def batches_of_any_duration():
-    """A busy machine makes the same batches. The copies that tell a device's bandwidth are small:
-    those of `bench` take 1 GB and seconds."""
+    """A busy machine makes the same batches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hardsplat.train.run.trainer.BATCH_SECONDS", math.inf)
-        patch.setattr("hardsplat.gpu.bandwidth.BYTES", 1 << 20)
         yield
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.fit import raster as fit_raster
 from hardsplat.fitmesh.passes import mesh_passes
-from hardsplat.gpu import bandwidth, probe
+from hardsplat.gpu import probe
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.raster.core.projection import Perspective
@@ -46,7 +46,7 @@ BOTH = (True, False)
 def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on
     those."""
-    yield from (*probe.PASSES, bandwidth.COPY, GUI_PASS, FIT_SCREEN_PASS, *TENSOR_PASSES)
+    yield from (*probe.PASSES, GUI_PASS, FIT_SCREEN_PASS, *TENSOR_PASSES)
     yield from _projections()
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)

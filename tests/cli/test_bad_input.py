@@ -124,7 +124,7 @@ def test_files_of_a_result_may_be_nested_without_end(error_of, tmp_path):
 
 
 ENDLESS = {
-    "fit": "fit {}.png --frames 0",
+    "fit": "fit {}.png",
     "convert": "convert {}.ply {}.spz",
     "convert zip": "convert {}.sog {}.ply",
 }

@@ -1,16 +1,12 @@
 """Image fits: the 2D oracle by central differences, every rasterizer and reduction against it,
 whole fits of small images, bad input."""
 
-import errno
 import itertools
 import json
 import os
-import re
 import signal
-from dataclasses import replace
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -20,15 +16,12 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.fit.blobs import BlobBuffers, Blobs, grown
 from hardsplat.fit.config import FitConfig
-from hardsplat.fit.fitter import read_photo
 from hardsplat.fit.raster import STORE, open_rasterizer
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.io.media.video import CODECS
 from hardsplat.raster.core import resolve
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.tables.fits import FIT_RASTERS
-from tests.helpers import needs
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.goldens import relative_l2
 from tests.oracle import fit2d
@@ -273,10 +266,10 @@ def saved(name: str, width: int, height: int, **options) -> None:
 def test_the_command(fitted, capsys):
     """Everything that a fit leaves, of an image with odd sides, with blobs that are added."""
     saved("photo.jpg", 45, 31, quality=95)
-    flags = "--max-steps 40 --frames 8 --densify --densify_every 5 --blobs 90"
+    flags = "--max-steps 40 --densify --densify_every 5 --blobs 90"
     assert fitted(f"photo.jpg --result-dir out {flags}") == 0
     out = Path("out")
-    pictures = {"reconstruction.png", "difference.png", "timelapse.mp4", "psnr.png"}
+    pictures = {"reconstruction.png", "difference.png", "psnr.png"}
     assert {f.name for f in out.iterdir()} == pictures | {"blobs.npz", "metrics.json"}
     metrics = json.loads((out / "metrics.json").read_text())
     assert [metrics[key] for key in ("size", "blobs", "steps")] == [[45, 31], 90, 40]
@@ -291,9 +284,6 @@ def test_the_command(fitted, capsys):
         shapes = file["means"], np.log(file["scales"]), file["angles"]
         frame = fit2d.draw(*shapes, file["colors"], logits, *file["size"])
     assert np.abs(np.clip(frame.image, 0, 1) - image).max() < 0.02
-    video = cv2.VideoCapture(str(out / "timelapse.mp4"))
-    pictures = [picture for read, picture in iter(video.read, (False, None)) if read]
-    assert pictures[0].shape == (32, 46, 3) and 7 <= len(pictures) <= 9
     said = capsys.readouterr()
     assert f"{metrics['psnr']:.2f} dB" in said.out + said.err
 
@@ -301,7 +291,7 @@ def test_the_command(fitted, capsys):
 def test_a_picture_that_is_met_exactly_leaves_json(fitted):
     """Which has no word for infinity."""
     Image.new("RGB", (1, 1)).save("black.png")
-    assert fitted("black.png --max-steps 4 --frames 0 --result-dir out") == 0
+    assert fitted("black.png --max-steps 4 --result-dir out") == 0
     wrong = lambda name: pytest.fail(name)
     assert json.loads(Path("out/metrics.json").read_text(), parse_constant=wrong)["psnr"] == 120
 
@@ -320,62 +310,8 @@ def test_every_rasterizer_fits_alike(device, fitted):
     assert len(found) > 1 and np.ptp(list(found.values())) < 1e-4, found
 
 
-@pytest.mark.parametrize("stage", ["open", "write", "close"])
-def test_a_fit_outlives_its_time_lapse(fitted, monkeypatch, capsys, stage):
-    """An encoder that is not there, dies on the way, or cannot finish its file."""
-    codec = CODECS[".mp4"]
-
-    def fail(*given):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    def opened(*given):
-        file = codec.open(*given)
-        file.close = fail
-        return file
-
-    change = {"open": opened} if stage == "close" else {stage: fail}
-    monkeypatch.setitem(CODECS, ".mp4", replace(codec, **change))
-    saved("a.png", 64, 48)
-    assert fitted("a.png --max-steps 6 --frames 2 --blobs 9 --quiet --result-dir out") == 0
-    files = {f.name for f in Path("out").iterdir()}
-    assert files >= {"reconstruction.png", "blobs.npz", "metrics.json"}
-    assert "timelapse" not in str(files)
-    said = capsys.readouterr()  # --quiet leaves out the bar, not the result
-    result, note = sorted(said.out.splitlines())
-    words = "cannot be written: No space left on device; the fit continues without its time-lapse"
-    assert note == f"note: {Path('out/timelapse.mp4')}: {words}"
-    assert re.search(r"in \d+\.\d s on .*; in out$", result) and said.err == ""
-
-
-def test_exr(tmp_path):
-    OpenEXR = needs.module("OpenEXR")
-    path = str(tmp_path / "a.exr")
-
-    def written(**channels):
-        header = {"compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
-        arrays = {name: np.ascontiguousarray(values) for name, values in channels.items()}
-        OpenEXR.File(header, arrays).write(path)
-        return read_photo(path)
-
-    light = np.float32([[[0, 0.0031308, 0.214041], [0.5, 1, 7], [-1, np.nan, np.inf]]])
-    expected = [[[0, 10, 127], [188, 255, 255], [0, 0, 255]]]
-    for kind in (np.float32, np.float16):
-        assert np.abs(written(RGB=light.astype(kind)).astype(int) - expected).max() <= 1
-    blue = written(RGB=light)[..., 2:]
-    assert np.array_equal(written(Y=light[..., 2]), blue.repeat(3, 2))
-    half = np.full((2, 3, 4), 0.125, np.float32)
-    half[..., 3] = 0.25
-    assert np.array_equal(written(RGBA=half), np.broadcast_to([47, 47, 47, 64], (2, 3, 4)))
-    with pytest.raises(UserError, match="has the channels Z; a picture has R, G and B, or Y"):
-        written(Z=light[..., 0])
-    Path(path).write_bytes(b"\x76\x2f\x31\x01 and then nothing")
-    with pytest.raises(UserError, match="not a readable OpenEXR file"):
-        read_photo(path)
-
-
 BAD = {
     "missing.png": "missing.png: image not found",
-    "missing.exr": "missing.exr: image not found",
     "empty.png": "empty.png: not a readable image",
     "text.png": "text.png: not a readable image",
     "float.tiff": "floating-point pixels",
@@ -417,5 +353,5 @@ def test_ctrl_c_writes_what_there_is_and_says_so_in_the_exit_code(fitted, monkey
 
     monkeypatch.setattr(FitSession, "run", interrupted)
     saved("a.png", 8, 8)
-    assert fitted("a.png --blobs 8 --max-steps 900 --frames 0 --quiet --result-dir out") == 130
+    assert fitted("a.png --blobs 8 --max-steps 900 --quiet --result-dir out") == 130
     assert Path("out/blobs.npz").is_file() and json.loads(Path("out/metrics.json").read_text())

@@ -8,10 +8,9 @@ import pytest
 import trimesh
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.fitmesh.config import MeshConfig
-from hardsplat.fitmesh.files import checked, load_mesh, save_mesh
+from hardsplat.fitmesh.files import save_mesh
 from hardsplat.fitmesh.fit import MeshFitter
 from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.device.context import DeviceLost
@@ -167,52 +166,30 @@ def test_files_come_back(tmp_path):
     rng = np.random.default_rng(2)
     mesh, texture = meshing.ball(rng), rng.random((48, 48, 3))
     save_mesh(tmp_path, mesh, texture)
-    found, image, notes = load_mesh(tmp_path / "mesh.obj", 48)
+    found = trimesh.load(tmp_path / "mesh.obj", process=False, force="mesh")
+    image = np.asarray(found.visual.material.image.convert("RGB")) / 255
     assert np.abs(image - texture).max() < 0.003
-    assert not notes and len(found.vertices) == len(mesh.vertices)
     assert np.allclose(found.vertices[found.faces], mesh.vertices[mesh.faces], atol=1e-6)
-    assert np.allclose(found.uvs[found.uv_faces], mesh.uvs[mesh.uv_faces], atol=1e-6)
+    uvs = found.visual.uv[found.faces]
+    assert np.allclose(uvs * [1, -1] + [0, 1], mesh.uvs[mesh.uv_faces], atol=1e-6)
     assert len(trimesh.load(tmp_path / "mesh.glb", force="mesh").faces) == len(mesh.faces)
-
-
-FAN = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0]], float)
-ONE = [[0, 1, 2]]
-REFUSED = [
-    (FAN, [*ONE, [0, 1, 3], [0, 1, 4]], "not a manifold: 1 of 7 edges have more than two"),
-    (np.where(FAN == -1, np.nan, FAN), ONE, "1 of 5 vertices have a NaN or infinite coordinate"),
-    (FAN * 1e39, ONE, "coordinates are beyond what 32-bit floats hold"),
-    (FAN, [], "has no triangles"),
-    (FAN, [[0, 1, 5]], "a triangle names vertex 5 of 5"),
-    (FAN, [[0, 1, -1]], "a triangle names vertex -1 of 5"),
-    (FAN, [[0, 2, 4], [1, 1, 3]], "none of its 2 triangles has an area"),
-]
-
-
-@pytest.mark.parametrize("vertices, faces, message", REFUSED)
-def test_what_cannot_be_fitted_is_refused_in_a_line(vertices, faces, message):
-    with pytest.raises(UserError) as error:
-        checked(vertices, faces)
-    assert str(error.value).startswith(f"mesh: {message}") and "\n" not in str(error.value)
 
 
 def test_a_short_fit_improves(scene, tmp_path, fits, capsys):
     common = argv(scene, "--quiet --init-levels 2 --texture-size 64 --test-every 5 --result-dir")
     assert hardsplat_mesh(*common, tmp_path / "first", "--max-steps 1") == 0
     assert hardsplat_mesh(*common, tmp_path / "fit", "--max-steps 400 --subdivide-steps 250") == 0
-    init = argv("--init", tmp_path / "fit/mesh.obj", "--result-dir", tmp_path / "again")
-    words = "--max-steps 1 --vertices-lr 1e-9 --texels-lr 0 --smoothing 0 --config"
-    assert hardsplat_mesh(*init, words, tmp_path / "fit/config.toml") == 0
+    again = argv("--max-steps 2 --result-dir", tmp_path / "again", "--config")
+    assert hardsplat_mesh(*again, tmp_path / "fit/config.toml") == 0
     folders = (tmp_path / name / "metrics.json" for name in ("first", "fit", "again"))
-    first, fit, kept = (json.loads(file.read_text()) for file in folders)
+    first, fit, repeated = (json.loads(file.read_text()) for file in folders)
     assert fit["held_out"]["iou"] > first["held_out"]["iou"] + 0.02
     assert fit["held_out"]["psnr"] > first["held_out"]["psnr"] + 2
-    assert fit["triangles"] == 4 * first["triangles"] == kept["triangles"]
+    assert fit["triangles"] == 4 * first["triangles"] == 4 * repeated["triangles"]
     assert fit["steps"] == 400 == fit["curve"]["step"][-1]
     files = "config.toml metrics.json loss.png mesh.obj mesh.mtl mesh.png mesh.glb renders"
     assert {p.name for p in (tmp_path / "fit").iterdir()} == {*files.split()}
     assert len(list((tmp_path / "fit/renders").rglob("*.png"))) == 2 * len(fit["views"]) == 4
-    assert abs(kept["held_out"]["iou"] - fit["held_out"]["iou"]) < 1e-3
-    assert abs(kept["held_out"]["psnr"] - fit["held_out"]["psnr"]) < 0.1
     assert "IoU" in capsys.readouterr().out
 
 
@@ -234,7 +211,7 @@ def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
 def test_a_lost_device_leaves_the_newest_mesh(
     scene, tmp_path, fits, module_device, monkeypatch, capsys, seconds, step
 ):
-    """After a subdivision too; from it a fit can go on."""
+    """After a subdivision too."""
     run, out = MeshSession.run, tmp_path / "out"
 
     def lost(self, steps):
@@ -247,19 +224,18 @@ def test_a_lost_device_leaves_the_newest_mesh(
     monkeypatch.setattr(MeshSession, "run", lost)
     words = "--quiet --init-levels 1 --texture-size 32 --batch-steps 5 --subdivide-steps 5"
     assert hardsplat_mesh(scene, words, "--result-dir", out) == 2
-    remedy = f"the mesh of step {step} is saved: go on from it with --init {out / 'mesh.obj'}"
-    error = f"hardsplat: error: the GPU stopped answering (step 10); {remedy}\n"
+    saved = f"the mesh of step {step} is in {out}"
+    error = f"hardsplat: error: the GPU stopped answering (step 10); {saved}\n"
     assert capsys.readouterr().err == error
-    assert len(load_mesh(out / "mesh.obj")[0].faces) == (320 if step == 10 else 80)
+    assert len(trimesh.load(out / "mesh.glb", force="mesh").faces) == (320 if step == 10 else 80)
     assert (out / "mesh.png").is_file()
     module_device.wait_idle()
 
 
 def test_scenes_and_settings_that_cannot_be(scene, tmp_path, error_of):
-    bare, behind = tmp_path / "bare", tmp_path / "far.obj"
+    bare = tmp_path / "bare"
     pebble(bare, views=3, side=16)
     shutil.rmtree(bare / "masks")
-    behind.write_text("v 0 0 0\nv 0 0 0\nv 1 1 1\nf 1 2 3\n")
     out = argv("--quiet --result-dir", tmp_path / "out")
     for words, message in (
         ([], "no scene given"),
@@ -267,6 +243,5 @@ def test_scenes_and_settings_that_cannot_be(scene, tmp_path, error_of):
         ([scene, "--texture-size 4"], "--texture-size: expected a whole number of at least 16"),
         ([scene, "--textur-size 64"], "'--textur-size'; did you mean '--texture-size'?"),
         ([bare, *out], "has no silhouette; add a mask"),
-        ([scene, *out, "--init", behind], "none of its 1 triangles has an area"),
     ):
         assert message in error_of("fit-mesh", *words)

@@ -30,7 +30,7 @@ def in_this_process(monkeypatch) -> list[Path]:
     made, popen = [], subprocess.Popen
     Image.new("L", (1, 1)).save(blank := io.BytesIO(), "PNG")
     monkeypatch.setattr("hardsplat.report.charts.png", lambda figure: blank.getvalue())
-    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda *given: {})
+    monkeypatch.setattr("hardsplat.study.sweep.page.plots", lambda records: [])
 
     def start(command, **how):
         if one_run.__name__ not in command:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from hardsplat.io.formats.ply import load_points
-from hardsplat.io.media.images import image_size, read_exr, read_pixels, read_upright, save_png
+from hardsplat.io.media.images import image_size, read_pixels, read_upright, save_png
 from hardsplat.io.media.video import VideoWriter, frames
 from hardsplat.io.scenes.depths import read_depth
 from hardsplat.io.scenes.masks import read_mask
@@ -75,16 +75,6 @@ def test_depth_maps(tmp_path, kind):
     whole = path.read_bytes()
     spoil = lambda rng: path.write_bytes(spoiled_bytes(whole, rng, 128))
     survives(read, spoil, 150, seed=777, memory=30 << 20, path=path)
-
-
-def test_light(tmp_path):
-    OpenEXR = pytest.importorskip("OpenEXR", reason="pip install OpenEXR")
-    path, about = tmp_path / "a.exr", {"compression": OpenEXR.ZIP_COMPRESSION}
-    light = np.random.default_rng(0).random((H, W, 3)).astype(np.float32)
-    OpenEXR.File(about | {"type": OpenEXR.scanlineimage}, {"RGB": light}).write(str(path))
-    whole = path.read_bytes()
-    spoil = lambda rng: path.write_bytes(spoiled_bytes(whole, rng, 400))
-    survives(lambda: read_exr(path), spoil, 100, seed=4242, memory=60 << 20, path=path)
 
 
 def test_points(tmp_path):

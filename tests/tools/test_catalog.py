@@ -15,7 +15,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.fitmesh.config import MESH_FIELDS
-from hardsplat.gpu import bandwidth, probe
+from hardsplat.gpu import probe
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory import buffer
 from hardsplat.gpu.passes import shader
@@ -252,23 +252,14 @@ def test_pictures_and_windows_find_their_modules(device):
         options = BACKENDS[name].options.of(config.raster, config.gradient)
         given = device, BACKENDS[name], options, SPLATS, SIZE, SIZE, pictures, frame, transparent
         Painter(*given).destroy()
-    for owner in (GUI_PASS, bandwidth.COPY, *probe.PASSES):
+    for owner in (GUI_PASS, *probe.PASSES):
         build(device, owner)
 
 
-class Photograph:
-    camera = CAMERA
-
-    def load(self):
-        return np.zeros((SIZE, SIZE, 3), np.uint8)
-
-
-@pytest.mark.parametrize("upstream", ["random", "loss"])
-def test_the_bench_finds_its_modules(device, upstream, monkeypatch):
+def test_the_bench_finds_its_modules(device, monkeypatch):
     monkeypatch.setenv("HARDSPLAT_POISON", "1")  # it reads what nothing wrote: zeros
     monkeypatch.setattr(buffer, "POISON", 0)
-    bench = Bench(device, [Photograph()], upstream, repeats=1)
-    bench.use(SPLATS)
+    bench = Bench(device, SPLATS, [CAMERA], repeats=1)
     for name, moments in itertools.product(BACKENDS, choices(FIELDS["moments"])):
         bench.measure(name, {"moments": moments})
         bench.errors(name, {})

@@ -127,7 +127,7 @@ CASES = {
         lambda folder: finite(folder / "bench.json"),
     ),
     "fit": Case(
-        f"PHOTO --max-steps {STEPS} --frames 0 --result-dir OUT",
+        f"PHOTO --max-steps {STEPS} --result-dir OUT",
         fitted,
         paired=("rasterizer", "reduction", "atomics", "format"),
     ),

@@ -70,15 +70,10 @@ blocks: auto (as many as fit the smallest device), a number, or 2x3 (default: au
         "time every stage of drawing a model, forward and backward, for the variants asked for",
         """
 model MODEL: splats to draw: result folder of a training, or a file of splats, see convert
---data-dir PATH: scene whose cameras (and photographs, for --upstream loss) are used (default: the
-    one trained on)
---result-dir PATH: folder for bench.json, bench.md and plots (default: print only)
+--data-dir PATH: scene whose cameras are used (default: the one trained on)
+--result-dir PATH: folder for bench.json and bench.md (default: print only)
 --views N...: views by position in the sorted photographs (default: 8, evenly spaced)
 data_factor: draw images this many times smaller (default: as trained; 1 with --data-dir)
---splats X...: sizes of the model: up to 100 as a multiple of it, above as a number of splats;
-    random subsets, and jittered copies above its size (default: 1)
---upstream {random,loss}: gradients of the image: uniform random, or of L1 + D-SSIM (default:
-    random)
 --repeats N: draws of every view that are timed (default: 5)
 --errors: also measure gradients of the first view against a float32 target
 device
@@ -109,7 +104,7 @@ quiet
     "fit": Command(
         "fit 2D Gaussians to a photograph",
         """
-image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
+image IMAGE: photograph: PNG, JPEG or what else Pillow reads, of any size
 --view: a window that shows the fit as it goes
 """,
         handlers.fit,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.contract.core import CORE, PROBE
+from hardsplat.contract.core import CORE
 from hardsplat.contract.fit import FIT, MESH
 from hardsplat.contract.layout import BufferSpec, ImageSpec, Member, Subsystem, dtype_of
 from hardsplat.contract.raster import (
@@ -35,7 +35,7 @@ from hardsplat.contract.train import DEPTH, EXPOSURE, LOSS, POSE, REFINE, TRAIN
 
 _SCENES = (CORE, SPLATS, SORT, WORKING, STOCHASTIC, IMAGE, SKY, DRAW, FRAGMENTS, TILES)
 _TRAINING = (LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
-_OTHERS = (PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
+_OTHERS = (PICTURE, VIEW, FIT, MESH, TENSORS)
 SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, *_TRAINING, *_OTHERS)}
 _CONSTANTS = {n: c for s in SUBSYSTEMS.values() for n, c in s.constants.items()}
 CONSTANTS: dict[str, int] = {n: int(c.value) for n, c in _CONSTANTS.items() if c.type != "float"}

@@ -84,14 +84,3 @@ CORE = subsystem(
         "4 Indirect indirect": "work sizes, written on the GPU",
     },
 )
-
-
-PROBE = subsystem(
-    "probe",
-    "tests of the device",
-    uses=("core",),
-    buffers={
-        "150 vec4 source[words]": "what a copy reads",
-        "151 vec4 copied[words]": "what a copy writes",
-    },
-)

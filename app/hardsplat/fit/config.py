@@ -64,7 +64,6 @@ class FitConfig(Owner):
     colors_lr: float = option(0.03, "first rate of colours")
     opacities_lr: float = option(0.05, "first rate of logit opacities")
     final_lr: float = option(0.1, "last rates over the first ones", min=1e-6, max=1)
-    frames: int = option(120, "pictures of the time-lapse; 0: none", max=100_000)
     seed: int = option(0, "of every random number")
     device: str | None = option(
         None,

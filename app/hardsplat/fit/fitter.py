@@ -1,23 +1,19 @@
 """`hardsplat fit`: a photograph in, a folder out.
 
-The folder: reconstruction.png, difference.png, timelapse.mp4, blobs.npz (natural units), psnr.png,
-metrics.json.
+The folder: reconstruction.png, difference.png, blobs.npz (natural units), psnr.png, metrics.json.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
 
-import cv2  # resamples by area, some 5 times as fast as Pillow
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
@@ -27,27 +23,14 @@ from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.media.images import over, read_exr, read_upright, save_png, to_uint8
-from hardsplat.io.media.video import VideoWriter
+from hardsplat.io.media.images import over, read_upright, save_png, to_uint8
 from hardsplat.report import charts
 from hardsplat.report.stages import stage_medians
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.step.runner import LONGEST_BATCH, BatchResult
 
-OF_A_FIT = tuple(
-    "metrics.json blobs.npz reconstruction.png difference.png timelapse.mp4 psnr.png".split()
-)
+OF_A_FIT = tuple("metrics.json blobs.npz reconstruction.png difference.png psnr.png".split())
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
-FPS, LARGEST = 30, 1920  # of the time-lapse: pictures a second, and its longer side in px
-
-
-def read_photo(path: str | Path) -> np.ndarray:
-    """(H, W, 3) uint8, or (H, W, 4) premultiplied. 16-bit files keep their high bytes, grey ones
-    become RGB, EXR see read_exr. Raises UserError."""
-    photo = read_exr(path) if Path(path).suffix.lower() == ".exr" else read_upright(path)
-    if min(photo.shape[:2]) < 1:
-        raise UserError(f"{path}: has no pixels")
-    return photo
 
 
 class FitObserver(Protocol):
@@ -81,7 +64,7 @@ def fit(
     path = Path(image).expanduser()
     folder = Path(config.result_dir or Path("results") / path.stem)
     check_folder(folder)
-    photo = read_photo(path)
+    photo = read_upright(path)
     make_folder(folder)
     return Fitter(path, photo, folder, config, preview, device).fit()
 
@@ -122,33 +105,24 @@ class Fitter:
         started, lock, c = time.perf_counter(), FolderLock(self.folder), self.config
         if earlier := archive_run(self.folder, OF_A_FIT, OF_A_FIT):
             tqdm.write(f"note: the earlier fit in {self.folder} is now in {earlier}")
-        lapse = None
         try:
-            if c.frames:
-                lapse = TimeLapse(self.folder / "timelapse.mp4", self.width, self.height)
             self.bar = Bar(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True)
             with StopRequest() as stopping, self.bar:
-                self._run_steps(stopping, lapse)
+                self._run_steps(stopping)
             metrics = self._finish(time.perf_counter() - started)
             if stopping.asked:
                 raise KeyboardInterrupt(stopping.asked)
             return metrics
         finally:
-            if lapse:
-                lapse.close()
             if self.preview:
                 self.preview.close()
             self.session.destroy()
             lock.release()
 
-    def _run_steps(self, stopping: StopRequest, lapse: TimeLapse | None) -> None:
+    def _run_steps(self, stopping: StopRequest) -> None:
         c, session, preview = self.config, self.session, self.preview
         session.set(Blobs.scattered(self.start, self.photo, c.seed))
-        if lapse:
-            session.draw()
-            lapse.add(session.image())
-        pictured = frames(c.max_steps, c.frames)
-        events = sorted({*pictured, *self.growth, c.max_steps})
+        events = sorted({*self.growth, c.max_steps})
         while session.step < c.max_steps and not stopping.asked:
             if preview and preview.stopped:
                 break
@@ -158,9 +132,6 @@ class Fitter:
             session.run(min(following - session.step, most if session.step else 1))
             if session.step in self.growth:
                 self._grow(self.growth[session.step])
-            if lapse and session.step in pictured:
-                session.drain()
-                lapse.add(session.image())
             if preview:
                 preview.turn(session, self.curve)
         session.drain()
@@ -217,49 +188,9 @@ class Fitter:
         return metrics
 
 
-def frames(steps: int, count: int) -> set[int]:
-    """Steps after which the time-lapse has a picture, denser at first, when most happens."""
-    return {max(1, round(steps * (i / count) ** 2)) for i in range(1, count + 1)}
-
-
 def difference(image: np.ndarray, photo: np.ndarray) -> np.ndarray:
     """(H, W, 3) uint8: half of image - photo, both in 0..1, around mid-grey."""
     return to_uint8(0.5 + 0.5 * (np.clip(np.nan_to_num(image), 0, 1) - photo))
-
-
-class TimeLapse:
-    """A video of pictures of width x height px, made smaller where they are very large. An error
-    costs a line, not the fit."""
-
-    def __init__(self, path: Path, width: int, height: int):
-        scale = min(1.0, LARGEST / max(width, height))
-        self._size = max(1, round(width * scale)), max(1, round(height * scale))
-        self._writer = None
-        with self._excused():
-            self._writer = VideoWriter(path, *self._size, FPS)
-
-    @contextmanager
-    def _excused(self) -> Iterator[None]:
-        try:
-            yield
-        except UserError as error:
-            self._writer = None
-            tqdm.write(f"note: {error}; the fit continues without its time-lapse")
-
-    def add(self, image: np.ndarray) -> None:
-        """(H, W, 3) float in 0..1."""
-        if self._writer is None:
-            return
-        frame = to_uint8(image)
-        if frame.shape[1::-1] != self._size:
-            frame = cv2.resize(frame, self._size, interpolation=cv2.INTER_AREA)
-        with self._excused():
-            self._writer.write(frame)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            with self._excused():
-                self._writer.close()
 
 
 def write_plot(path: Path, title: str, steps: list, psnrs: list, seconds: list) -> None:

@@ -59,8 +59,6 @@ class FitSettings(TypedDict, total=False):
     """first rate of logit opacities (default: 0.05)"""
     final_lr: float
     """last rates over the first ones (default: 0.1)"""
-    frames: int
-    """pictures of the time-lapse; 0: none (default: 120)"""
     seed: int
     """of every random number (default: 0)"""
     device: str | int

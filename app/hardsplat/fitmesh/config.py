@@ -25,12 +25,9 @@ class MeshScene(Owner):
         "keep photographs on the GPU or stream them; auto: by memory",
         choices=("auto", "gpu", "stream"),
     )
-    init: str = option(
-        "icosphere",
-        "icosphere, as large as the silhouettes, or the .obj or .ply to begin with",
-        shown="icosphere",
+    init_levels: int = option(
+        3, "subdivisions of the icosahedron to begin with; 3: 642 vertices", min=0, max=7
     )
-    init_levels: int = option(3, "subdivisions of the icosahedron; 3: 642 vertices", min=0, max=7)
     texture_size: int = option(256, "side of the texture", unit="texels", min=16, max=8192)
 
 
@@ -55,7 +52,6 @@ class MeshOutput(Owner):
         choices=("auto", *ATOMICS),
     )
     quiet: bool = option(False, "no progress bar")
-    profile: bool = option(False, "report GPU milliseconds of every stage")
 
 
 @dataclass(frozen=True, kw_only=True)

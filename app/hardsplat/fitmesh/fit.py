@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shlex
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,15 +16,13 @@ from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
 from hardsplat.fitmesh import silhouettes
 from hardsplat.fitmesh.config import MESH_GROUPS, MeshConfig
-from hardsplat.fitmesh.files import check_triangles, icosphere, load_mesh, save_mesh
-from hardsplat.fitmesh.model import Mesh
+from hardsplat.fitmesh.files import check_triangles, icosphere, save_mesh
 from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
-from hardsplat.model.camera import Camera
 from hardsplat.report.charts import figure, line, save
-from hardsplat.report.stages import stage_medians, stage_table
+from hardsplat.report.stages import stage_medians
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME, save_settings
@@ -57,7 +54,9 @@ class MeshFitter:
         cameras = [scene.views[i].camera for i in scene.train]
         self.held_out = scene.held_out
         self.held_out_images = _silhouettes(self.held_out, False)
-        mesh, texture = self._first_mesh(cameras, images)
+        covered = [image[..., 3] > 127 for image in images]
+        sphere = silhouettes.bounding_sphere(cameras, covered)
+        mesh = icosphere(config.init_levels, *sphere, config.texture_size)
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
         if earlier := archive_run(self.folder, OF_A_MESH, OF_A_MESH[1:]):
@@ -66,9 +65,8 @@ class MeshFitter:
         self.device = open_device(config.device)
         sizes = [(v.camera.width, v.camera.height) for v in scene.views]
         photos = Photos(self.device, images, config.images, 2 * config.batch_steps)
-        if texture is None:
-            side, colour = config.texture_size, silhouettes.mean_colour(images)
-            texture = np.full((side, side, 3), colour, np.float32)
+        side, colour = config.texture_size, silhouettes.mean_colour(images)
+        texture = np.full((side, side, 3), colour, np.float32)
         canvas, scale = np.max(sizes, axis=0), silhouettes.scale_of(cameras, mesh.vertices)
         size = tuple(canvas.tolist())
         self.session = MeshSession(
@@ -78,20 +76,6 @@ class MeshFitter:
         self.curve: dict[str, list[float]] = {name: [] for name in names}
         self.stages: list[dict[str, float]] = []
         self.startup_seconds = time.perf_counter() - started
-
-    def _first_mesh(
-        self, cameras: list[Camera], images: list[np.ndarray]
-    ) -> tuple[Mesh, np.ndarray | None]:
-        """The first mesh, and its texture where it has one."""
-        c = self.config
-        if c.init == "icosphere":
-            covered = [image[..., 3] > 127 for image in images]
-            sphere = silhouettes.bounding_sphere(cameras, covered)
-            return icosphere(c.init_levels, *sphere, c.texture_size), None
-        mesh, texture, notes = load_mesh(Path(c.init).expanduser(), c.texture_size)
-        for note in notes:
-            print(f"note: {note}")
-        return mesh, texture
 
     def run(self) -> dict:
         """Returns what metrics.json holds. Raises UserError and KeyboardInterrupt after saving the
@@ -131,8 +115,7 @@ class MeshFitter:
         except UserError as error:  # memory or device failed: most of what was fitted stays
             step, mesh, texture = self._safe
             save_mesh(self.folder, mesh, texture)
-            init = f"go on from it with --init {shlex.quote(str(self.folder / 'mesh.obj'))}"
-            saved = f"the mesh of step {step} is saved: {init}"
+            saved = f"the mesh of step {step} is in {self.folder}"
             raise UserError(f"{error} (step {session.step}); {saved}") from None
         return stopping.asked
 
@@ -186,8 +169,6 @@ class MeshFitter:
         write_json(self.folder / "metrics.json", metrics)
         if self.curve["step"]:
             save(_curves(metrics), self.folder / "loss.png")
-        if self.config.profile:
-            print(stage_table(stages))
         reached = ""
         if held_out:
             iou, psnr, alone = held_out.values()

@@ -33,8 +33,7 @@ class Mesh:
         """Every face in four; and the matrix (V', V) that takes anything else of the vertices
         along, by midpoints.
 
-        smooth: vertices go where Loop's scheme has them (Loop 1987), along open borders those of
-        cubic splines.
+        smooth: vertices go where Loop's scheme has them (Loop 1987). The mesh is closed.
         """
         edges, sides = sides_of(self.faces)
         old, count = len(self.vertices), len(self.vertices) + len(edges)
@@ -74,22 +73,12 @@ def _in_four(faces, middles):
 
 
 def _loop_weights(faces, edges, sides, count):
-    uses = np.bincount(sides.ravel(), minlength=len(edges))
     opposite = faces[:, [2, 0, 1]]  # of sides 01, 12, 20
-    ends = np.where(uses == 2, 0.375, 0.5)
-    inner = uses[sides] == 2
     shape, rows = (len(edges), count), np.repeat(np.arange(len(edges)), 2)
-    far = coo_matrix((np.full(inner.sum(), 0.125), (sides[inner], opposite[inner])), shape)
-    near = coo_matrix((np.repeat(ends, 2), (rows, edges.ravel())), shape)
-    border = np.zeros(count, bool)
-    border[edges[uses == 1].ravel()] = True
-    graph, rim = _adjacency(edges, count), _adjacency(edges[uses == 1], count)
-    valence = np.diff(graph.indptr)
-    n = np.maximum(valence, 1)
+    far = coo_matrix((np.full(sides.size, 0.125), (sides.ravel(), opposite.ravel())), shape)
+    near = coo_matrix((np.full(rows.size, 0.375), (rows, edges.ravel())), shape)
+    graph = _adjacency(edges, count)
+    n = np.diff(graph.indptr)
     beta = (5 / 8 - (3 / 8 + np.cos(2 * np.pi / n) / 4) ** 2) / n
-    kept = (
-        diags(np.where(border, 0.75, 1 - valence * beta))
-        + diags(np.where(border, 0.0, beta)) @ graph
-        + diags(np.where(border, 0.125, 0.0)) @ rim
-    )
+    kept = diags(1 - n * beta) + diags(beta) @ graph
     return vstack([kept, near.tocsr() + far.tocsr()]).tocsr()

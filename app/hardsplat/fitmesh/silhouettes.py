@@ -27,15 +27,11 @@ def silhouetted(image: np.ndarray, name: str) -> np.ndarray:
 
 
 def scale_of(cameras: list[Camera], vertices: np.ndarray) -> Scale:
-    """The scale of a mesh in front of its cameras. Raises UserError where no camera sees it."""
+    """The scale of a mesh in front of its cameras."""
     low, high = vertices.min(axis=0).astype(np.float64), vertices.max(axis=0).astype(np.float64)
     depths = _depths(cameras, (low + high) / 2)
-    ahead = depths > 0
-    if not ahead.any():
-        remedy = "it must have the scene's position and size"
-        raise UserError(f"the first mesh lies behind every camera; {remedy}")
-    pixel = float(np.median(depths[ahead] / _focal(cameras)[ahead]))
-    near = 0.01 * float(np.median(depths[ahead]))
+    pixel = float(np.median(depths / _focal(cameras)))
+    near = 0.01 * float(np.median(depths))
     return Scale(pixel, float(np.linalg.norm(high - low) / 2), near)
 
 
@@ -52,12 +48,11 @@ def bounding_sphere(cameras: list[Camera], coverages: list[np.ndarray]) -> tuple
         normal, right = normal + across, right + across @ camera.position
     if len(seen) < 2 or np.linalg.cond(normal) > 1e6:
         why = "silhouettes in fewer than two directions say nothing about where the object is"
-        raise UserError(f"{why}; give a mesh with --init")
+        raise UserError(f"{why}; add photographs from other sides")
     centre, cameras = np.linalg.solve(normal, right), [camera for camera, _ in seen]
     depths = _depths(cameras, centre)
     if (depths <= 0).any():
-        why = "the silhouettes meet behind a camera"
-        raise UserError(f"{why}; check the masks, or give a mesh with --init")
+        raise UserError("the silhouettes meet behind a camera; check the masks")
     radii = np.array([np.sqrt(len(y) / np.pi) for _, (y, _) in seen])
     return centre, float(np.median(radii * depths / _focal(cameras)))
 

@@ -1,22 +1,15 @@
-"""What all plots share: colours that a grey print tells apart too, hatches, line styles, markers,
-and figures as files or within a page."""
+"""What all plots share: colours that a grey print tells apart too, line styles, markers; figures as
+files or within a page."""
 
 from __future__ import annotations
 
 import io
-import itertools
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from hardsplat.base.files import written
 
 # of the series of a plot; on paper dark, light and between
 COLORS = ("#0b4f9e", "#e8891c", "#5f6670")
-# of the kinds of bars: neighbours differ in lightness
-FILLS = ("#0b4f9e", "#f3b562", "#5f6670", "#8fc3a5", "#f6e7bf", "#7a1f3d", "#c3b2de", "#3f8f6b")
-HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "")
 MARKERS = "os^Dvx*P<>"
 
 
@@ -65,31 +58,6 @@ def legend(axes) -> None:
     """Below the plot."""
     if count := len(axes.get_legend_handles_labels()[1]):
         axes.figure.legend(fontsize=7, loc="outside lower center", ncols=min(count, 5))
-
-
-def stacked(
-    axes, labels: Sequence[str], parts: Mapping[str, Sequence[float]], title: str, unit: str
-) -> bool:
-    """Horizontal bars, one a label, of the parts that are not zero everywhere. False: there is
-    none."""
-    left, places = np.zeros(len(labels)), np.arange(len(labels))
-    styles = zip(itertools.cycle(FILLS), itertools.cycle(HATCHES))
-    for (name, values), (color, hatch) in zip(parts.items(), styles):
-        if any(values):
-            style: dict = dict(color=color, hatch=hatch, edgecolor="black", linewidth=0.5)
-            bars = axes.barh(places, values, left=left, label=name, **style)
-            left += values
-    if not left.any():
-        return False
-    axes.bar_label(bars, [f"{whole:.4g}" for whole in left], fontsize=7, padding=3)
-    axes.set_yticks(places, labels, fontsize=7)
-    axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.margins(x=0.1)
-    axes.set_xlabel(unit)
-    axes.set_title(title)
-    legend(axes)
-    axes.figure.set_size_inches(8, 2 + 0.3 * len(labels))
-    return True
 
 
 def take_literally(figure) -> None:

@@ -211,12 +211,6 @@ def archive_in(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
-def earlier(names: Iterable[str]) -> tuple[str, ...]:
-    """What remarks say of arrays or properties of an earlier version, if there are any."""
-    found = ", ".join(names)
-    return (f"of an earlier version, and left out: {found}",) if found else ()
-
-
 def check_count(path: Path, count: int) -> None:
     if count < 1:
         raise UserError(f"{path}: has no splats")

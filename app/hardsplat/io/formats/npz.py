@@ -7,7 +7,6 @@ import math
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from shutil import copyfileobj
 
@@ -63,8 +62,7 @@ def read(path: Path) -> SplatStream:
                 found[name] = planes_of(name, name, QUANTITIES[name].planes(degree))
         flag = arrays.get("antialiased", np.zeros(1))
         _check_shape(path, "antialiased", (1, *flag.shape), 1, 1)
-        remarks = base.earlier(name for name in data if name.startswith("lobe_"))
-    return replace(base.of_planes(found, bool(flag.item())), remarks=remarks)
+    return base.of_planes(found, bool(flag.item()))
 
 
 @contextmanager

@@ -28,8 +28,6 @@ ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads
 REST = tuple(3 * (k - 1) for k in COEFFICIENTS)  # number of f_rest properties by SH degree
 _ORDER = ("means", "sh0", "shN", "logit_opacities", "log_scales", "quats")
 _NORMALS = ("nx", "ny", "nz")  # behind the means; no one reads them
-# Properties of an earlier version, beside the standard ones that look like them.
-_EARLIER = ("lobe_", "filtered_opacity")
 # Mip-Splatting: standard deviation, world units, of what each splat is smoothed by.
 _SMOOTHED = "filter_3D"
 # 2DGS has discs: no third scale, for which a thin one of this share of the others is taken
@@ -67,8 +65,7 @@ def read(path: Path) -> SplatStream:
         hint = "is this a mesh or a point cloud instead of trained splats?"
         raise UserError(f"{path}: property {missing[0]} is missing; {hint}")
 
-    remarks = [*base.earlier(name for name in there if name.startswith(_EARLIER))]
-    smoothed = _SMOOTHED in there
+    remarks, smoothed = list[str](), _SMOOTHED in there
     if flat:
         remarks.append("discs of 2DGS, with two scales: read as thin splats, which look alike")
     if smoothed:

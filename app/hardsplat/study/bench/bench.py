@@ -1,10 +1,9 @@
 """`hardsplat bench`: milliseconds of every stage, memory and gradient error of variants.
 
-Upstream gradients: `random`, uniform in 0..1 as in Yuan & He 2025, or `loss`, the L1 + D-SSIM of
-training against the scene's photographs. Every view is drawn `repeats` times once the GPU is warm
-(`WARM_SECONDS` in measure.py); stages are medians over repeats, then means over views. White
-background, near plane 0.2. The projection's backward takes its Adam step as in training, with
-learning rates of 0: the model stays.
+Gradients of the image are uniform in 0..1 as in Yuan & He 2025. Every view is drawn `repeats` times
+once the GPU is warm (`WARM_SECONDS` in measure.py); stages are medians over repeats, then means
+over views. White background, near plane 0.2. The projection's backward takes its Adam step as in
+training, with learning rates of 0: the model stays.
 """
 
 from __future__ import annotations
@@ -19,20 +18,17 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
 from tqdm import tqdm
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import UserError
 from hardsplat.base.files import written
 from hardsplat.base.paths import CHECKOUT
 from hardsplat.base.progress import Bar
 from hardsplat.base.version import __version__
-from hardsplat.gpu.bandwidth import copy_bandwidth
-from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.results.folder import archive_run, make_folder, write_json
 from hardsplat.results.model import find_model
@@ -40,39 +36,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.axes import blending_of
 from hardsplat.study.bench.measure import Bench, Measurement
 from hardsplat.study.bench.tables import markdown
-from hardsplat.study.tables import PLOTS, write_plots
 from hardsplat.tables.reductions import REDUCTIONS
-
-LARGEST_MULTIPLE = 100  # of the model; a larger number counts splats
-
-
-def count_of(amount: float, splats: int) -> int:
-    """Splats meant by `--splats amount` for a model of `splats`."""
-    if not 0 < amount < 2**32:
-        raise UserError(
-            f"--splats {amount:g}: expected a number above 0: up to {LARGEST_MULTIPLE} as "
-            "a multiple of the model, else a number of splats"
-        )
-    return max(1, round(amount * splats if amount <= LARGEST_MULTIPLE else amount))
-
-
-def resized(gaussians: Gaussians, count: int, seed: int = 0) -> Gaussians:
-    """`count` splats of a model: a random subset, a smaller one part of every larger one of the
-    same seed, in the model's order.
-
-    Above the model's size the rest are copies, whole models first, their means moved by a normal of
-    the splat's mean scale. Neither is a trained scene: subsets have holes, copies are opaquer, so
-    compare variants at one size rather than sizes of one variant.
-    """
-    n = len(gaussians)
-    rng = np.random.default_rng(seed)
-    chosen = rng.permutation(n)
-    whole, rest = divmod(count, n)
-    indices = np.concatenate([np.arange(whole * n) % n, np.sort(chosen[:rest])])
-    out = gaussians[indices]
-    jitter = rng.standard_normal((max(count - n, 0), 3), np.float32)
-    out.means[n:] += jitter * out.scales[n:].mean(axis=1, keepdims=True)
-    return out
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:
@@ -122,14 +86,7 @@ def provenance() -> dict:
     }
 
 
-def _bandwidth(device: Device) -> float | None:
-    try:
-        return copy_bandwidth(device)
-    except OutOfMemory:
-        return None
-
-
-OF_A_BENCH = ("bench.json", "bench.md", "bench_*.png")  # what a measurement leaves in its folder
+OF_A_BENCH = ("bench.json", "bench.md")  # what a measurement leaves in its folder
 
 
 def bench(
@@ -138,8 +95,6 @@ def bench(
     data_dir: str | Path | None = None,
     data_factor: int | None = None,
     views: Sequence[int] = (),
-    splats: Sequence[float] = (1.0,),
-    upstream: str = "random",
     repeats: int = 5,
     errors: bool = False,
     rasterizer: Sequence[str] = ("hardware",),
@@ -147,14 +102,13 @@ def bench(
     device: str | None = None,
     quiet: bool = False,
 ) -> list[Measurement]:
-    """Measures every combination of `axes` at every size, prints Markdown tables and
-    writes bench.json, bench.md and plots into result_dir.
+    """Measures every combination of `axes`, prints Markdown tables and writes bench.json and
+    bench.md into result_dir.
 
     - data_dir: the scene; by default the one that the model's run was trained on.
     - data_factor: images this many times smaller; by default as trained, of another scene full
       size.
-    - views: by position, see views_of. splats: sizes, see count_of.
-    - upstream: random or loss, see above. repeats: draws of each view that are timed.
+    - views: by position, see views_of. repeats: draws of each view that are timed.
     - errors: gradients of the first view are compared with those of a float32 target too.
 
     What the device cannot run or hold is left out with a line that names the reason. Raises
@@ -171,42 +125,35 @@ def bench(
         raise UserError(f"{file}: {unknown}; add --data-dir SCENE")
     data_factor = data_factor or (1 if data_dir else config.scene.data_factor)
     gaussians = load_splats(file)
-    counts = [count_of(amount, len(gaussians)) for amount in splats]
     scene = load_scene(scene_dir, data_factor)
     chosen = views_of(scene, list(views))
     gpu = open_device(device)
     asked = [TrainConfig.of(rasterizer=name) for name in rasterizer]
     names = dict.fromkeys(fastest(gpu, each.raster, each.gradient) for each in asked)
-    job = Bench(gpu, [scene.views[i] for i in chosen], upstream, repeats, _bandwidth(gpu))
+    job = Bench(gpu, gaussians, [scene.views[i].camera for i in chosen], repeats)
     physical = gpu.physical
     machine = {"driver": physical.driver, "kind": physical.kind, "host": platform.platform()}
     shown = {"folder": str(scene_dir), "data_factor": data_factor, "views": chosen}
     about = {
         **provenance(),
         "device": {"name": gpu.name, **machine},
-        "copy_bytes_per_second": job.bandwidth,
         "model": {"file": str(file), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
         "scene": {**shown, "width": job.width, "height": job.height},
-        "upstream": upstream,
         "axes": [name for name, several in axes.items() if len(several) > 1],
         "repeats": repeats,
     }
     axes = {**{name: [value] for name, value in blending_of(axes).items()}, **axes}
     combinations = [
-        (n, name, options)
-        for n in counts
+        (name, options)
         for name in names
         for options in variants(axes, ["moments", *BACKENDS[name].options.settings()])
     ]
     if folder and (earlier := archive_run(folder, OF_A_BENCH, OF_A_BENCH)):
         moved = f"note: the earlier measurement in {folder} is now in {earlier}"
         tqdm.write(moved, file=sys.stderr)
-    results, skipped, size = [], [], None
-    for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
-        if n != size:
-            job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
-            size = n
-        what = ", ".join([f"{n:,} splats", name, *(f"{k} {v}" for k, v in options.items())])
+    results, skipped = [], []
+    for name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
+        what = ", ".join([name, *(f"{k} {v}" for k, v in options.items())])
         lost = False
         try:
             results.append(result := job.measure(name, options))
@@ -229,5 +176,4 @@ def bench(
     if folder:
         with written(path := folder / "bench.md"):
             path.write_text(text + "\n")
-        write_plots(folder, "bench", PLOTS, results, gpu.name)
     return results

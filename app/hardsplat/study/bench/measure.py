@@ -17,24 +17,21 @@ from hardsplat.gpu.device.queue import complete
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import Owned, allocate_all
-from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.io.scenes.views import View
+from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.frame import camera_data, frame_data
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import adam, moments_of, plane_groups
 from hardsplat.raster.renderer import Renderer
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import adam_settings
-from hardsplat.step.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss, term_sums_bytes
-from hardsplat.step.photos import pack
+from hardsplat.step.loss import loss_terms, term_sums_bytes
 from hardsplat.study.tables import GRADIENTS
 from hardsplat.tables import quantities
-from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
+from hardsplat.tables.formats import FORMATS
 
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 # Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a
@@ -43,62 +40,42 @@ BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 WARM_SECONDS = 0.3
 # seconds and frames of a submission: in a gap between two of them the clocks may fall again
 _WARM_BATCH, _MOST_FRAMES = 0.1, 64
-_WORD = 4  # bytes
 
 
 @dataclass
 class Measurement:
-    """One variant at one size of the model.
+    """One variant.
 
     - options: registry rows as resolved on this device.
-    - stages, forward, backward, total: milliseconds; total leaves the loss out.
+    - stages, forward, backward, total: milliseconds.
     - visible: splats, mean over views. fragments: invocations of each draw, mean over views.
     - memory: bytes by purpose (footprint.PURPOSES).
-    - floors: least milliseconds by stage, see floor_bytes; empty without a known copy bandwidth.
     - errors: relative L2 of each gradient, see Bench.errors.
     """
 
     options: dict
-    splats: int
     stages: dict[str, float]
     forward: float
     backward: float
     total: float
     visible: float
     fragments: dict[str, float]
-    floors: dict[str, float]
     memory: dict[str, int]
     errors: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What may tell it from other measurements."""
-        return {"splats": self.splats, **self.options}
 
 
 @dataclass
 class Bench:
-    """A model and some views of its scene on one device.
-
-    upstream: `random` or `loss`, see app/hardsplat/study/bench/bench.py. repeats: timed draws of
-    every view. bandwidth: bytes/s of a copy, or None.
-    """
+    """A model and some views of its scene on one device. repeats: timed draws of every view."""
 
     device: Device
-    views: list[View]
-    upstream: str
+    gaussians: Gaussians
+    cameras: list[Camera]
     repeats: int
-    bandwidth: float | None = None
 
     def __post_init__(self):
-        loads = self.upstream == "loss"
-        self.photos = [v.load() if loads else None for v in self.views]
-        self.width = max(v.camera.width for v in self.views)
-        self.height = max(v.camera.height for v in self.views)
-
-    def use(self, gaussians: Gaussians) -> None:
-        """The model of what is measured from here on."""
-        self.gaussians = gaussians
+        self.width = max(camera.width for camera in self.cameras)
+        self.height = max(camera.height for camera in self.cameras)
         self._reference: tuple | None = None  # (what it is of, gradients)
 
     def measure(self, rasterizer: str, options: dict) -> Measurement:
@@ -107,7 +84,6 @@ class Bench:
         options = {"moments": "auto", **options}
         device, width, height, own = self.device, self.width, self.height, Owned()
         moments = moments_of(device, options.pop("moments"))
-        moment_bytes = MOMENT_FORMATS[moments_of(device, moments)].nbytes
         n, degree = len(self.gaussians), self.gaussians.sh_degree
         backend = BACKENDS[rasterizer]
         made: Any = backend.options(**options)
@@ -119,13 +95,10 @@ class Bench:
             parameters.forget()
             raster = own.add(backend.rasterizer(device, parameters, width, height, made, sink=sink))
             resources = {**raster.resources, **self._surroundings(own, parameters)}
-            run = build_all(device, LOSS_PASSES if self.upstream == "loss" else ())
 
             def record(timed: bool = False) -> Recorder:
                 recorder = own.add(Recorder(device, resources, timed=timed, counted=not timed))
                 raster.record_forward(recorder)
-                if run:
-                    record_loss(recorder, run, width, height)
                 raster.record_backward(recorder)
                 return recorder.end()
 
@@ -140,22 +113,14 @@ class Bench:
         total = forward + backward + stages["lists"]
         if names.get("blending") == "lists":
             forward += stages["lists"]
-        pixels = float(np.mean([v.camera.width * v.camera.height for v in self.views]))
-        target_bytes = 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize
-        floors = {}
-        if self.bandwidth:
-            least = floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes)
-            floors = {s: 1e3 * b / self.bandwidth for s, b in least.items() if stages[s]}
         return Measurement(
             options={"rasterizer": rasterizer, **names, "moments": moments},
-            splats=n,
             stages=stages,
             forward=forward,
             backward=total - forward,
             total=total,
             visible=visible,
             fragments=fragments,
-            floors=floors,
             memory=memory,
         )
 
@@ -180,21 +145,13 @@ class Bench:
         groups = np.array(plane_groups(len(at), n), np.uint32)
         parameters.all["indirect"].upload(groups, contract.indirect_offset("planes"))
         sizes = {name: v.nbytes for name, v in given.items()}
-        width, height = self.width, self.height
-        made: dict[str, Buffer | Image] = {}
-        if self.upstream == "random":
-            form = FORMATS["float32"].vk
-            made["d_image"] = Image(self.device, width, height, form, np.float32, "d_image")
-        else:
-            made |= allocate_loss(self.device, width, height)
-            sizes["history"] = contract.CONSTANTS["HISTORY"] * contract.itemsize("history")
-            sizes["photos"] = width * height * contract.itemsize("photos")
-        own.add_all(made.values())
+        form, size = FORMATS["float32"].vk, (self.width, self.height)
+        d_image = own.add(Image(self.device, *size, form, np.float32, "d_image"))
         buffers = allocate_all(self.device, sizes)
         own.add_all(buffers.values())
         for name, values in given.items():
             buffers[name].upload(values)
-        return made | buffers
+        return {"d_image": d_image, **buffers}
 
     def _draw(
         self, raster: Rasterizer, record: Callable, resources: dict, parameters: Parameters
@@ -206,13 +163,10 @@ class Bench:
         frame = frame_data(self.gaussians.sh_degree, BACKGROUND, NEAR)
         frame["bias1"] = frame["bias2"] = 1.0
         stages, fragments, visible = dict.fromkeys(STAGES, 0.0), [], []
-        for view, photo in zip(self.views, self.photos):
-            resources["camera"].upload(camera_data(view.camera))
+        for camera in self.cameras:
+            resources["camera"].upload(camera_data(camera))
             resources["frame"].upload(frame)
-            if photo is not None:
-                resources["photos"].upload(pack(photo))
-            else:
-                resources["d_image"].upload(rng.random((self.height, self.width, 4), np.float32))
+            resources["d_image"].upload(rng.random((self.height, self.width, 4), np.float32))
             timed.run_once()
             if raster.reserve_pairs():  # for the pairs of this view
                 resources |= raster.resources
@@ -224,7 +178,7 @@ class Bench:
                 times.append(timed.times())
             for name in times[0]:
                 stage, ms = stage_of(name), float(np.median([t[name] for t in times[1:]]))
-                stages[stage] = stages.get(stage, 0.0) + ms / len(self.views)
+                stages[stage] = stages.get(stage, 0.0) + ms / len(self.cameras)
             counted.run_once()
             fragments.append(counted.fragments())
             visible.append(int(parameters.counts["visible"]))
@@ -261,7 +215,7 @@ class Bench:
         return {name: _relative_l2(found[name], wanted[name]) for name in GRADIENTS}
 
     def _gradients(self, rasterizer: str, options: dict) -> dict[str, np.ndarray]:
-        camera = self.views[0].camera
+        camera = self.cameras[0]
         with Renderer(self.device, rasterizer_named(rasterizer), **options) as renderer:
             renderer.forward(self.gaussians, camera, background=BACKGROUND, near=NEAR)
             rng, shape = np.random.default_rng(0), (camera.height, camera.width, 3)
@@ -271,48 +225,3 @@ class Bench:
 def _relative_l2(found: np.ndarray, wanted: np.ndarray) -> float:
     off, all = (float(np.linalg.norm(v.astype(np.float64))) for v in (found - wanted, wanted))
     return off / all if all else 0.0
-
-
-def floor_bytes(
-    splats: int,
-    visible: float,
-    sh_degree: int,
-    pixels: float,
-    target_bytes: int,
-    moment_bytes: int = 4,
-) -> dict[str, float]:
-    """Bytes that each stage must move once; over the copy bandwidth, the least time it could take.
-    target_bytes: of a pixel of the target; moment_bytes: of a number of the Adam moments.
-
-    There are N splats, V visible ones and P pixels. Every number that a stage must read or write
-    counts once, scratch of ours does not. The draws have no such floor: they are bound by
-    fragments.
-
-    - project: reads N rows of parameters without sh, V rows of sh; writes N keys and marks of what
-      is visible, V projected splats.
-    - sort: reads N keys. V pairs of key and value are written by the first of 4 digits, and read
-      and written by the others; the last writes values alone.
-    - loss: reads target and photograph, writes d_image, of P pixels.
-    - project backward: reads V projected splats and N marks, reads and clears V rows of 2D
-      gradients, reads and writes V statistics of densification.
-    - optimizer: reads and writes N rows of parameters and of both Adam moments.
-    """
-    geometry = _WORD * sum(quantities.QUANTITIES[name].width for name in GEOMETRY)
-    everything = _WORD * quantities.numbers(sh_degree)
-    splat2d = contract.itemsize("splats2d") + contract.itemsize("colors2d")
-    pair = contract.itemsize("keys") + contract.itemsize("order")
-    return {
-        "project": splats * (geometry + contract.itemsize("keys") + _WORD)
-        + visible * (everything - geometry + splat2d),
-        "sort": splats * contract.itemsize("keys")
-        + visible * (7 * pair - contract.itemsize("keys")),
-        "loss": pixels * (target_bytes + contract.itemsize("photos") + 4 * _WORD),
-        "project backward": splats * _WORD
-        + visible
-        * (
-            splat2d
-            + 2 * contract.CONSTANTS["GRADIENTS"] * contract.itemsize("d_splats2d")
-            + 2 * contract.dtype("GrowStat").itemsize
-        ),
-        "optimizer": splats * 2 * (1 + 2 * moment_bytes / _WORD) * everything,
-    }

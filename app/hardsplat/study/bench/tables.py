@@ -14,7 +14,7 @@ Cells = Callable[[Measurement], list[str]]
 
 def markdown(results: Results, about: dict, skipped: list[str]) -> str:
     # what was asked for comes before what follows from it
-    names = sorted(varying(results), key=lambda n: n != "splats" and n not in about["axes"])
+    names = sorted(varying([r.options for r in results]), key=lambda n: n not in about["axes"])
     given = {n: v for n, v in results[0].options.items() if n not in names}
     if "format" in names and "state_format" in given:
         given["state_format"] = "as format"
@@ -25,14 +25,13 @@ def markdown(results: Results, about: dict, skipped: list[str]) -> str:
     out = [
         f"# bench of {model['file']}",
         "",
-        f"{device['name']}, {device['driver']}; {size}, {shown}, upstream {about['upstream']}, "
-        f"{about['repeats']} repeats.",
+        f"{device['name']}, {device['driver']}; {size}, {shown}, {about['repeats']} repeats.",
         origin(about),
         "",
-        f"In all rows: {fixed}{'' if 'splats' in names else f', {results[0].splats:,} splats'}.",
+        f"In all rows: {fixed}.",
     ]
-    for lines in (_stages, _floors, _memory, _errors):
-        out += lines(results, names, about)
+    for lines in (_stages, _memory, _errors):
+        out += lines(results, names)
     if skipped:
         out += ["", "## Not measured", "", *(f"- {line}" for line in skipped)]
     return "\n".join(out)
@@ -42,45 +41,28 @@ def _section(
     title: str, note: str, results: Results, names: list[str], head: Sequence[str], cells: Cells
 ) -> list[str]:
     """A section with a row for each result: settings `names`, then what `head` names."""
-    lines = ([*values_of(r, names), *cells(r)] for r in results)
+    lines = ([*values_of(r.options, names), *cells(r)] for r in results)
     return section(title, note, [*names, *head], lines)
 
 
-def _stages(results: Results, names: list[str], about: dict) -> list[str]:
+def _stages(results: Results, names: list[str]) -> list[str]:
+    stages = [stage for stage in STAGES if any(r.stages[stage] for r in results)]
+
     def cells(r: Measurement) -> list[str]:
         ms = [f"{ms:.4g}" for ms in (r.forward, r.backward, r.total)]
-        ms += [f"{r.stages[s]:.4g}" if r.stages[s] else "-" for s in STAGES]
+        ms += [f"{r.stages[s]:.4g}" if r.stages[s] else "-" for s in stages]
         fragments = " + ".join(f"{n / 1e6:.1f}" for n in r.fragments.values())
         return [*ms, fragments or "-"]
 
-    head = ["forward", "backward", "total", *STAGES, "fragments [M]"]
+    head = ["forward", "backward", "total", *stages, "fragments [M]"]
     note = (
         "Milliseconds on the device, median over repeats, mean over views; total = forward + "
-        "backward, without the loss. Fragments of the forward and the backward draw."
+        "backward. Fragments of the forward and the backward draw."
     )
     return _section("Stages", note, results, names, head, cells)
 
 
-def _floors(results: Results, names: list[str], about: dict) -> list[str]:
-    stages = [s for s in STAGES if any(s in r.floors for r in results)]
-
-    def cells(r: Measurement) -> list[str]:
-        floors = [f"{r.floors[s]:.3g}" if s in r.floors else "-" for s in stages]
-        times = [f"{r.stages[s] / r.floors[s]:.1f}" if r.floors.get(s) else "-" for s in stages]
-        return floors + times
-
-    if not stages:
-        return []
-    head = [*(f"{s}, floor" for s in stages), *(f"{s}, x floor" for s in stages)]
-    note = (
-        "Milliseconds that moving each stage's bytes once takes at the "
-        f"{about['copy_bytes_per_second'] / 1e9:.1f} GB/s of a buffer copy measured here (read + "
-        "written), and measured time over that."
-    )
-    return _section("Stages over their floor", note, results, names, head, cells)
-
-
-def _memory(results: Results, names: list[str], about: dict) -> list[str]:
+def _memory(results: Results, names: list[str]) -> list[str]:
     purposes = [p for p in results[0].memory if any(r.memory[p] for r in results)]
 
     def cells(r: Measurement) -> list[str]:
@@ -91,7 +73,7 @@ def _memory(results: Results, names: list[str], about: dict) -> list[str]:
     return _section("Memory", note, results, names, [*purposes, "total"], cells)
 
 
-def _errors(results: Results, names: list[str], about: dict) -> list[str]:
+def _errors(results: Results, names: list[str]) -> list[str]:
     def cells(r: Measurement) -> list[str]:
         # the order of atomics changes the digits after those
         return [f"{r.errors[n]:.1e}" for n in GRADIENTS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,13 @@ from hardsplat.results.metrics import last_evaluation
 from hardsplat.results.pictures import MOST_VIEWS, comparison, some_of
 from hardsplat.study.sweep import tables
 from hardsplat.study.sweep.tables import Point, by_scene, done, points
-from hardsplat.study.tables import PLOTS as SHARED
-from hardsplat.study.tables import Plot
 
 MOST_RENDERS = 48  # of all views together, so that they stay large enough to see something
 LOUDER = 4  # times the difference
 NARROWEST = 0.5  # dB that an axis of PSNR has at least, so that a tie looks like one
 
 
-def page_values(folder: Path, records: list[dict], plots: Mapping[str, Any], about: dict) -> dict:
-    """plots: figures by title."""
+def page_values(folder: Path, records: list[dict], about: dict) -> dict:
     head, lines = tables.result_table(records)
     scenes, views, count = by_scene(records), list[dict](), 0
     for name, own in scenes.items():
@@ -51,7 +48,7 @@ def page_values(folder: Path, records: list[dict], plots: Mapping[str, Any], abo
         "head": head,
         "rows": [{"cells": c, "runs": p.runs} for c, p in zip(lines, points(records))],
         "left_out": tables.left_out(records),
-        "plots": [(title, plot(figure)) for title, figure in plots.items()],
+        "plots": plots(records),
         "views": views,
         "view_count": count,
         "louder": LOUDER,
@@ -90,6 +87,19 @@ def difference(render: np.ndarray, photo: np.ndarray) -> np.ndarray:
     return np.minimum(off * LOUDER, 255).astype(np.uint8)
 
 
+def plots(records: list[dict]) -> list[tuple[str, str]]:
+    """Title and data URI of the plot of each scene that was measured."""
+    found, scenes = [], by_scene(records)
+    for scene, own in scenes.items():
+        axes = charts.figure(8, 5.5).subplots()
+        if quality_time(axes, points(own)):
+            machines = "; ".join(tables.devices(own))
+            where = f"{scene}, {machines}" if len(scenes) > 1 else machines
+            axes.set_title(f"{axes.get_title()}\n{where}", fontsize=10)
+            found.append((f"quality of {scene} by time", plot(axes.figure)))
+    return found
+
+
 def quality_time(axes, found: Sequence[Point]) -> bool:
     """A line through the evaluations of each combination; of several seeds their means, with bars
     of a standard deviation of a sample."""
@@ -115,6 +125,3 @@ def quality_time(axes, found: Sequence[Point]) -> bool:
     charts.legend(axes)
     axes.figure.set_size_inches(8, 5 + 0.16 * -(-len(found) // 5))
     return bool(axes.lines)
-
-
-PLOTS: dict[str, Plot] = {"quality_time": quality_time, **SHARED}

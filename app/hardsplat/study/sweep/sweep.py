@@ -1,17 +1,14 @@
 """`hardsplat sweep`: scenes, trained with every combination of settings, and a comparison.
 
 The result folder: runs/<name>/ (a run's own folder, with run.json), sweep.csv, sweep.md,
-report.html, sweep_<plot>.png.
+report.html.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import written
@@ -21,10 +18,9 @@ from hardsplat.results.folder import make_folder
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.bench.bench import provenance
 from hardsplat.study.sweep import runs
-from hardsplat.study.sweep.page import PLOTS, page_values
+from hardsplat.study.sweep.page import page_values
 from hardsplat.study.sweep.plan import Arm, SweepJob, plan
-from hardsplat.study.sweep.tables import by_scene, devices, markdown, outcome, points, write_csv
-from hardsplat.study.tables import write_plots
+from hardsplat.study.sweep.tables import markdown, write_csv
 
 
 def sweep(
@@ -62,7 +58,7 @@ def sweep(
     about = provenance()
     try:
         # closed before the records are read: children save then
-        with _terminable(), closing(runs.make(todo, devices, scheduler, not quiet)) as made:
+        with closing(runs.make(todo, devices, scheduler, not quiet)) as made:
             for n, (job, record) in enumerate(made if todo else (), 1):
                 records[job.id] = record
                 print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
@@ -77,7 +73,7 @@ def sweep(
         print(f"interrupted: the same command continues what is not done; {tables}", flush=True)
         raise
     _write_all(result_dir, results(), about)
-    print(f"\n{outcome(results())}\n\nresult: {result_dir}  report: {result_dir / 'report.html'}")
+    print(f"\n{markdown(results(), about)}\n\nreport: {result_dir / 'report.html'}")
     if not any(r["status"] == "done" for r in records.values()):
         last = records[jobs[-1].id]["error"]
         raise UserError(f"none of the {len(jobs)} runs was done; the last: {last}")
@@ -108,23 +104,6 @@ def line(record: dict) -> str:
     return f"{name}: {quality}{metrics['splats']:,} splats, {seconds}"
 
 
-@contextmanager
-def _terminable():
-    """SIGTERM ends the sweep as Ctrl-C does."""
-
-    def interrupt(number, frame):
-        raise KeyboardInterrupt(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _write_tables(folder: Path, records: list[dict], about: dict) -> None:
     with written(path := folder / "sweep.md"):
         path.write_text(markdown(records, about) + "\n", encoding="utf-8")
@@ -133,12 +112,6 @@ def _write_tables(folder: Path, records: list[dict], about: dict) -> None:
 
 
 def _write_all(folder: Path, records: list[dict], about: dict) -> None:
-    """Tables, plots of each scene, and the page."""
+    """Tables and the page."""
     _write_tables(folder, records, about)
-    figures, scenes = dict[str, Any](), by_scene(records)
-    for scene, own in scenes.items():
-        name, where = (f"sweep_{scene}", f"{scene}, ") if len(scenes) > 1 else ("sweep", "")
-        machine = where + "; ".join(devices(own))
-        for plot, figure in write_plots(folder, name, PLOTS, points(own), machine).items():
-            figures[f"{plot} of {scene}"] = figure
-    write_page(folder / "report.html", "sweep.html", **page_values(folder, records, figures, about))
+    write_page(folder / "report.html", "sweep.html", **page_values(folder, records, about))

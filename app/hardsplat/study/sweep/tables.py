@@ -13,7 +13,7 @@ import numpy as np
 
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.results.metrics import last_evaluation
-from hardsplat.study.tables import label_of, origin, section, table, values_of
+from hardsplat.study.tables import label_of, origin, section, values_of
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,6 @@ class Point:
             return "-"
         spread = f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else ""
         return format(np.mean(values), form) + spread
-
-    def means(self, kind: str) -> dict[str, float]:
-        """Of numbers whose names are `kind` and a word, by that word."""
-        names = dict.fromkeys(n for each in self.numbers for n in each if n.startswith(f"{kind} "))
-        return {n.removeprefix(f"{kind} "): self.mean(n) for n in names if self.values(n)}
-
-    @property
-    def stages(self) -> dict[str, float]:
-        """ms by stage."""
-        return self.means("ms")
-
-    @property
-    def memory(self) -> dict[str, float]:
-        """Bytes by purpose."""
-        return self.means("bytes")
 
 
 def numbers_of(record: dict) -> dict[str, Any]:
@@ -151,7 +136,7 @@ def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     head += [*["seeds"] * several, *columns]
     lines = []
     for p in found:
-        cells = values_of(p, names)
+        cells = values_of(p.settings, names)
         for n in auto:
             taken = (str(r["metrics"]["variants"].get(n, "-")) for r in p.runs)
             cells.append(", ".join(dict.fromkeys(taken)))
@@ -217,15 +202,6 @@ def markdown(records: list[dict], about: dict) -> str:
     if missing := left_out(records):
         out += ["", "## Not done", "", *(f"- {name}: {why}" for name, why in missing)]
     return "\n".join(out)
-
-
-def outcome(records: list[dict]) -> str:
-    """What a terminal shows of the end of a sweep: tables, and what is not done."""
-    tables = [result_table(records), scene_table(records)] if points(records) else []
-    parts = ["\n".join(table(head, lines)) for head, lines in tables if lines]
-    if missing := left_out(records):
-        parts.append("\n".join(["not done:", *(f"{name}: {why}" for name, why in missing)]))
-    return "\n\n".join(parts)
 
 
 def _decisions(found: Sequence[Point]) -> list[str]:
