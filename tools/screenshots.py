@@ -82,8 +82,7 @@ SHOTS = (
     Shot("window-phone.jpg", size=PHONE),
     Shot("window-phone-panels.jpg", ("Panels",), size=PHONE),
     Shot("window-cameras.jpg", ("Cameras", "beside"), _cameras),
-    Shot("window-target.jpg", ("none", "Target", "unorm8", "show it in place of the picture")),
-    Shot("window-edit.jpg", ("show it in place of the picture", "As trained", "Edit"), _edit),
+    Shot("window-edit.jpg", ("none", "Edit"), _edit),
 )
 TRAINING = (Shot("train.jpg", ready=_trained),)
 

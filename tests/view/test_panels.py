@@ -6,7 +6,6 @@ import pytest
 
 from hardsplat.edit.editor import Editor
 from hardsplat.view.gui import widgets
-from hardsplat.view.panels.target import COMPARE, grouped
 from hardsplat.view.panels.training import duration, thinned
 from hardsplat.view.splats.editing import EditInputs
 from tests.helpers.xvfb import NEEDS_DISPLAY
@@ -81,11 +80,7 @@ def test_panels_change_what_is_shown(window):
     press(window, "Level", lambda: i.point is None)
     press(window, "Target", lambda: viewer.interface.ui.panel == "Target")
     press(window, "unorm8", lambda: viewer.facts.rows["format"] == "unorm8")
-    press(window, COMPARE, lambda: viewer.facts.difference is not None)
-    found = viewer.facts.difference
-    assert 30 < found.psnr < 60 and 0 < found.largest < 0.2 and found.louder > 1
-    press(window, "float32", lambda: viewer.facts.difference.largest == 0)
-    assert viewer.facts.rows["format"] == "float32"
+    press(window, "float32", lambda: viewer.facts.rows["format"] == "float32")
 
 
 def test_tools_edit(window):
@@ -142,6 +137,3 @@ def test_figures_for_people():
     points = np.column_stack([np.arange(1000.0), np.full(1000, 3.0)])
     few = thinned(points, 10)
     assert few.shape == (10, 2) and (few[:, 1] == 3).all() and few[0, 0] == 49.5
-    stages = {"sizes": 1.0, "project": 2.0, "sort count 0": 3.0, "draw": 4.0, "else": 5.0}
-    expected = {"project": 3.0, "sort": 3.0, "draw": 4.0, "other": 5.0}
-    assert grouped(stages) == expected

@@ -34,7 +34,7 @@ from hardsplat.view.interface import Interface
 from hardsplat.view.splats.controls import placed
 from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
 from hardsplat.view.splats.photographs import PhotographCache
-from hardsplat.view.splats.screen import REFRESH, Appearance, Screen, coarse, difference
+from hardsplat.view.splats.screen import REFRESH, Appearance, Screen, coarse
 from hardsplat.view.window import Window, start
 
 OPENED = (1280, 800)  # px of a window to begin with, where the screen has room for it
@@ -122,7 +122,7 @@ class Presenter:
         self.canvas.textures["gui_scene"].drop()
 
     def photo(self, texels: np.ndarray) -> None:
-        """(height, width, 4) uint8 of a photograph, or of a difference."""
+        """(height, width, 4) uint8 of a photograph."""
         self.finish()
         self.canvas.textures["gui_photo"].set(texels)
 
@@ -191,7 +191,7 @@ class Viewer:
         self._shown, self._next_shown = Shown(), Shown()
         self._drawn_at = -1e9
         self._scale = 1
-        self._capturing = self._compared = self._flying = False
+        self._capturing = self._flying = False
         self._photo: np.ndarray | None = None
         self._parts = Owned()
         self._photographs = PhotographCache(self.look.background, self.inputs)
@@ -199,7 +199,6 @@ class Viewer:
             self.window = self._parts.add(Window(self.title, self.room or OPENED, self.size))
             interface = Interface(self.window, self.inputs, self.facts, self.look)
             self.interface = self._parts.add(interface)
-            self._exact = self._parts.add(Screen(self.device, self.look))  # in float32
             own = slow(self.device)
             captured = "host" if own else "device"
             self.screen = self._parts.add(self.make_screen(self.device, self.look, captured))
@@ -235,7 +234,7 @@ class Viewer:
         self._landed()
         self._photographs.close()
         self.inputs, self.look, self._photo = inputs, look, None
-        self.camera, self.facts.span, self.facts.difference = None, None, None
+        self.camera, self.facts.span = None, None
         self._photographs = PhotographCache(look.background, inputs)
         self.interface.ui.show(inputs, look)
         self.window.name(title)
@@ -290,14 +289,11 @@ class Viewer:
             self._fence.reset()
             self.pictures += 1
             self._shown, screen, camera = self._next_shown, self.screen, self.camera
-            stages = screen.stages()
-            self.facts.stages, self.facts.picture_ms = stages, sum(stages.values())
+            self.facts.picture_ms = sum(screen.stages().values())
             self.facts.rows = screen.rows
             if self._scale == 1:
                 self._full_ms = self.facts.picture_ms
             self.face.show(screen, *self._shown.scene)
-            if self._compared:
-                self._compare()
             if not screen.complete():
                 self.inputs.changed = True
             if camera and screen.respan(camera):
@@ -386,27 +382,7 @@ class Viewer:
         self._next_shown = Shown(region, render, size, self._scale, place, frame, i.picture)
         degree = sh_degree if i.tuning.degree is None else min(sh_degree, i.tuning.degree)
         self.screen.place(self.camera, degree)
-        commands = [self.screen.commands]
-        self._compared = i.tuning.compared and i.picture == "image" and self._scale == 1
-        if self._compared:
-            options = replace(self.screen.look.options, format="float32")
-            self._exact.look = replace(self.screen.look, options=options)
-            self._exact.fit(parameters, render, "image")
-            self._exact.place(self.camera, degree)
-            commands.append(self._exact.commands)
-        return commands
-
-    def _compare(self) -> None:
-        """Shows how the last picture differs from the same one in float32."""
-        if not self._exact.complete():
-            self.inputs.changed = True
-        both = (screen.colors(*self._shown.scene) for screen in (self.screen, self._exact))
-        self.facts.difference, texels = difference(*both)
-        self.face.photo(texels)
-        self._photo = None
-        self._shown = replace(
-            self._shown, photo=(0, 0, *self._shown.render), frame=(0, 0, 0, 0), picture="difference"
-        )
+        return [self.screen.commands]
 
     def _photograph(self, point, width: int, height: int) -> bool:
         """Whether the photograph of this size is there."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardsplat.view.splats.inputs import Inputs
 from hardsplat.view.splats.photographs import Thumbnails
-from hardsplat.view.splats.screen import Appearance, Difference
+from hardsplat.view.splats.screen import Appearance
 
 Place = tuple[int, int, int, int]  # x, y, width, height px
 
@@ -62,17 +62,15 @@ class TrainingFacts:
 
 @dataclass
 class ViewerFacts:
-    """splats: that are shown; total: that there are, where they are more. stages: ms by pass. rows:
-    variants of the rasterizer by setting. span: numbers at the ends of a palette."""
+    """splats: that are shown; total: that there are, where they are more. rows: variants of the
+    rasterizer by setting. span: numbers at the ends of a palette."""
 
     splats: int = 0
     total: int = 0
     loading: bool = False
     picture_ms: float = 0.0
-    stages: Mapping[str, float] = field(default_factory=dict)
     rows: Mapping[str, str | int] = field(default_factory=dict)
     span: tuple[float, float] | None = None
-    difference: Difference | None = None
     training: TrainingFacts | None = None
 
 

@@ -128,8 +128,6 @@ def _picture(ui: Ui, shown: Shown) -> None:
     x, y, w, h = shown.photo
     if w and shown.picture == "error":
         lines.add_image(ERROR, (x, y), (x + w, y + h))
-    elif w and shown.picture == "difference":
-        lines.add_image(PHOTO, (x, y), (x + w, y + h))
     elif w:
         share = 1.0 if shown.frame[2] else ui.inputs.share
         lines.add_image(PHOTO, (x, y), (x + w, y + h), col=pack((1.0, 1.0, 1.0, share)))

@@ -37,8 +37,7 @@ class Viewpoint:
 class Tuning:
     """How splats are drawn where that differs from their own way. None: as they were trained.
 
-    splat_scale: times their own size. degree: highest SH band, None for all. compared: the
-    difference to float32 is shown.
+    splat_scale: times their own size. degree: highest SH band, None for all.
     """
 
     background: tuple[float, float, float] | None = None
@@ -47,7 +46,6 @@ class Tuning:
     degree: int | None = None
     format: str | None = None
     blending: str | None = None
-    compared: bool = False
 
 
 @dataclass(eq=False)

@@ -18,7 +18,6 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import Owned
 from hardsplat.model.camera import Camera
-from hardsplat.raster.core.frame import finished
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import pairs_wanted
 from hardsplat.raster.hardware.rasterizer import TIMED, HardwareRasterizer
@@ -225,14 +224,6 @@ class Screen:
         """(height, width, 3) uint8 of the last frame, which must be done."""
         return np.ascontiguousarray(self.texels(width, height)[..., :3])
 
-    def colors(self, width: int, height: int) -> np.ndarray:
-        """(height, width, 3) float32 of the last frame, which must be done, as exact as the render
-        target has them."""
-        assert self._raster is not None
-        target = self._raster.resources["target"]
-        assert isinstance(target, Image)
-        return finished(target.download()[:height, :width], self.look.background)[0]
-
     @property
     def rows(self) -> Mapping[str, str | int]:
         """The variants that draw, by setting."""
@@ -252,29 +243,3 @@ class Screen:
         self._release()
         for buffer in self._own.values():
             buffer.destroy()
-
-
-LOUDEST = 2.0**20
-USUAL = 0.999  # share of the differences that are shown as they are; the others are cut off
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Of a picture from the same one in float32. psnr: dB. largest: of a channel of 0..1. louder:
-    times that it is shown."""
-
-    psnr: float
-    largest: float
-    louder: float
-
-
-def difference(a: np.ndarray, b: np.ndarray) -> tuple[Difference, np.ndarray]:
-    """Of (H, W, 3) images of 0..1, and (H, W, 4) uint8 of where they differ by how much."""
-    apart = np.abs(np.clip(a, 0, 1) - np.clip(b, 0, 1))
-    squared, largest = float(np.mean(apart.astype(np.float64) ** 2)), float(apart.max())
-    psnr = -10 * np.log10(squared) if squared else np.inf
-    usual = float(np.quantile(apart, USUAL)) or largest
-    louder = min(2.0 ** np.floor(-np.log2(usual)), LOUDEST) if usual else 1.0
-    texels = np.full((*apart.shape[:2], 4), 255, np.uint8)
-    texels[..., :3] = np.rint(np.minimum(louder * apart, 1) * 255)
-    return Difference(float(psnr), largest, float(louder)), texels
