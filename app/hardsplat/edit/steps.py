@@ -1,11 +1,5 @@
-"""Edits as a list of steps, each of what the steps before it left, and their files.
-
-    {"hardsplat_edit": 1, "of": "splats.ply", "steps": [
-        {"do": "keep", "box": [-1, -1, -1, 1, 1, 1]},
-        {"do": "delete", "sphere": [0, 0, 0, 0.2]},
-        {"do": "turn", "quat": [0.7071, 0.7071, 0, 0]},
-        {"do": "scale", "factor": 2.5},
-        {"do": "move", "by": [0, 0.3, 0]}]}
+"""Edits as a list of steps, each of what the steps before it left, and their files, see
+docs/guide/editing.md.
 
 Shapes are in the world as it is at that step; rotations and scales are about its origin.
 """

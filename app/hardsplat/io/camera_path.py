@@ -1,19 +1,5 @@
 """Camera paths from JSON: our own keyframes, and the camera_path.json that nerfstudio's viewer
-exports.
-
-Ours, one object:
-
-    keyframes    list; each has c2w or w2c (4x4 rows; camera to world or back, OpenCV: +x right, +y
-        down, +z forward),
-                 fov (vertical, degrees) or fx and fy (pixels), and optionally time (seconds,
-                     increasing; by default 2 apart)
-    width, height, fps, loop    optional; width and height are needed for fx and fy, loop: true
-        closes the path
-
-nerfstudio's: camera_path is a list of frames with camera_to_world (16 numbers, OpenGL) and fov,
-already interpolated; render_width, render_height, fps. Its poses are in the frame that nerfstudio
-trained in.
-"""
+exports, whose frames are interpolated and OpenGL's; see docs/guide/rendering.md."""
 
 from __future__ import annotations
 

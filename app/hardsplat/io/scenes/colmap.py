@@ -1,12 +1,5 @@
 """COLMAP sparse models: cameras, posed images and 3D points, binary (.bin) or text (.txt), and
-scenes that have one, in the layout of MipNeRF-360:
-
-    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the
-        photographs lie in SCENE itself
-    SCENE/masks, SCENE/mask                       masks, white where a pixel counts: a.jpg.png,
-        a.jpg or a.png for images/a.jpg, see Masks
-    SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size
-        photographs
+scenes that have one, see docs/guide/training.md.
 
 The rigs and frames files of newer versions lie beside these three and are ignored, as each image
 repeats its own pose.

@@ -27,18 +27,8 @@ _IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
 
 
 class Masks:
-    """Finds the masks of photographs below SCENE/masks or SCENE/mask, a folder that is listed once.
-
-    The mask of SCENE/images/a.jpg is the first of these that is there:
-
-        a.jpg.png, a.jpg.jpg ...    the photograph's name and an ending more, as COLMAP has it
-        a.jpg                       its own name, as nerfstudio and others have it
-        a.png, a.jpg, a.jpeg ...    its name with another ending
-        a.jpg.mask.png, a.mask.png, a_mask.png ...    as RealityCapture and Metashape have it
-
-    Endings are those of ENDINGS, in that order, in capitals or not. Folders below images/ are
-    folders below masks/ too.
-    """
+    """Finds the masks of photographs below SCENE/masks or SCENE/mask, a folder that is listed once,
+    by the names of docs/guide/troubleshooting.md."""
 
     def __init__(self, root: Path):
         self._there: dict[str, Path] = {}
@@ -60,7 +50,8 @@ class Masks:
 
 
 def _names(photo: Path) -> Iterator[Path]:
-    """Those of its mask, the first first."""
+    """Those of its mask, the first first: as COLMAP, nerfstudio, RealityCapture and Metashape have
+    them."""
     stem = photo.with_suffix("")
     yield from (photo.with_name(photo.name + ending) for ending in ENDINGS)
     yield photo

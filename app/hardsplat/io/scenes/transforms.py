@@ -1,9 +1,5 @@
-"""Scenes whose cameras are in transforms.json: NeRF-synthetic, nerfstudio and instant-ngp.
-
-    transforms_train.json, transforms_test.json    NeRF-synthetic: camera_angle_x, RGBA pictures,
-        file_path without extension
-    transforms.json                                nerfstudio, instant-ngp: fl_x fl_y cx cy w h and
-        distortion, for all frames or for each
+"""Scenes whose cameras are in transforms.json: NeRF-synthetic, nerfstudio and instant-ngp, see
+scenes/README.md.
 
 What instant-ngp does to such poses on load (scale, offset, aabb_scale, its order of axes) and
 nerfstudio (centring, scaling) moves their own grids. Here the poses stay as the file has them.

@@ -1,18 +1,5 @@
-"""Runs of a sweep: every combination of values, with a name and an identity of its settings.
-
-A plan is a TOML file of scenes and presets, each of which is trained on each scene:
-
-    seed = [1, 2, 3]            # settings of all runs; choices and numbers may have several values
-
-    [scenes.lego]               # its folder, and settings on it alone
-    data_dir = "data/lego"
-    background = "white"
-    every = 3                   # every third of its training photographs alone
-
-    [presets.fast]              # settings by name, over those of the scene
-    config = "fast"             # a preset of configs/ or a TOML file, below all other settings
-    scenes = ["lego"]           # by default all
-"""
+"""Runs of a sweep: every combination of values, with a name and an identity of its settings; plans
+of scenes and presets, see docs/guide/sweeping.md."""
 
 from __future__ import annotations
 
