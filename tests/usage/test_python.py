@@ -117,7 +117,7 @@ def test_files(start, result, small, tmp_path):
 
 def test_a_fit(start, small, tmp_path):
     photo = next((small / "images").iterdir())
-    own = {"max_steps": STEPS, "frames": 0, "quiet": True, "result_dir": tmp_path / "fit"}
+    own = {"max_steps": STEPS, "quiet": True, "result_dir": tmp_path / "fit"}
     named = {name: f.default for name, f in FIT_FIELDS.items()} | own
     made = call("fit", photo, **named)
     assert np.isfinite(made.psnr) and made.image.shape == (24, 32, 3)
