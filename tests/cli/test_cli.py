@@ -14,6 +14,7 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import COMMANDS, main
+from hardsplat.cli.train import PRODUCTS
 from hardsplat.settings.train import FIELDS
 from hardsplat.tables.reductions import REDUCTIONS
 
@@ -262,6 +263,24 @@ sys.exit(' '.join(set(heavy) & sys.modules.keys()))
 
 def test_a_training_begins_without_what_its_end_needs():
     assert python("-c", LATER).stderr.strip() == ""
+
+
+ALONE = """
+import os, sys
+from hardsplat.cli import main, train
+def check(config): sys.exit('numpy is loaded') if 'numpy' in sys.modules else None
+train.require_scene = check
+train.reading = lambda config, clock: sys.exit(os.environ[train.PRODUCTS] != '1')
+main(['train', 'anywhere'])
+"""
+
+
+def test_threads_of_a_training_make_their_products_alone():
+    """OpenBLAS reads how many threads it has when NumPy is loaded."""
+    without = {name: value for name, value in os.environ.items() if name != PRODUCTS}
+    command = [sys.executable, "-c", ALONE]
+    done = subprocess.run(command, env=without, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 SAYS = """

@@ -1,5 +1,6 @@
 """`hardsplat train`."""
 
+import os
 import shlex
 import sys
 from contextlib import closing, nullcontext
@@ -16,6 +17,9 @@ from hardsplat.tables.layouts import A_SCENE, layouts_of
 # s until Python hands over to a thread that waits for it; by default ten times that, for which the
 # one that feeds the GPU or measures would wait each time
 SWITCHING = 5e-4
+# of the library of linear algebra, before it is loaded: rows are given to threads in blocks, whose
+# products would wait for one another's threads, which keep processors busy while they wait
+PRODUCTS = "OPENBLAS_NUM_THREADS"
 COMMON = (
     "result_dir max_steps data_factor test_every background strategy cap_max sh_degree rasterizer "
     "device resume quiet"
@@ -53,6 +57,7 @@ def handle(flags):
         find_poses(photographs or config.scene.data_dir, config)
         parts.begin("imports")
     require_scene(config)
+    os.environ.setdefault(PRODUCTS, "1")  # `sfm` above has its own process, and needs them
     if config.blocks.blocks is not None:
         if with_window or address is not None:
             raise UserError("--view and --serve do not show blocks: leave them out")
