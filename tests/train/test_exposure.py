@@ -308,6 +308,7 @@ def test_colours_fitted_on_the_gpu(device, scene, keep):
     kept[keep] = True
     photo = masked(given, np.uint8(255) * kept)
     found = evaluator.measure("", camera, photo, frame, Asked(fitted=True, halves=True))
+    summed = evaluator.measure("", camera, photo, frame, Asked(gain=True))
     evaluator.destroy()
     wanted, one = given / 255, not kept[:, ~left].any()  # half, which is both then
     fit, test = (kept, kept) if one else (kept & left, kept & ~left)
@@ -315,6 +316,8 @@ def test_colours_fitted_on_the_gpu(device, scene, keep):
     assert abs(found.half_psnr - psnr_of(gains * image[test], wanted[test])) < 1e-3
     ones = np.concatenate([image, np.ones_like(image[..., :1])], axis=2)
     colors = np.linalg.lstsq(ones[kept], wanted[kept], rcond=None)[0]
+    assert abs(summed.fitted_psnr - psnr_of(ones[kept] @ colors, wanted[kept])) < 1e-3
+    assert summed.fitted_ssim is None
     fitted = np.clip(ones[kept] @ colors, 0, 1)
     assert abs(found.fitted_psnr - psnr_of(fitted, wanted[kept])) < 1e-3
     assert found.fitted_psnr > found.psnr + 3 and 0 < found.ssim < found.fitted_ssim < 1

@@ -32,7 +32,7 @@ from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train.measure.camera_colors import CameraResponse
 
 Colored = Callable[[np.ndarray], np.ndarray]
-_SEEN = "counts of the view"
+_SEEN, _TARGET = "counts of the view", "target of the view"
 _MOMENTS = (10, 3)  # numbers of `color_moments` that a workgroup sums
 _GROUPS = next(n for n in contract.BUFFERS["color_moments"].axes if isinstance(n, int))
 
@@ -78,15 +78,17 @@ class Asked:
 
     photos: of these views, where they have been read already. pictures: of all views, or else of
     the first alone, not their measures alone. cameras: instead of those of the views. fitted: also
-    after a fit of colours, of images as their cameras made them by `colors`. halves: also
-    half_psnr. filtered: draws the same splats with the 2D filter, for psnr_antialiased and
-    ssim_antialiased. evaluator: one of the rasterizer, which is left open.
+    after a fit of colours, of images as their cameras made them by `colors`. gain: of that the PSNR
+    alone, not clamped, which takes no further submission. halves: also half_psnr. filtered: draws
+    the same splats with the 2D filter, for psnr_antialiased and ssim_antialiased. evaluator: one of
+    the rasterizer, which is left open.
     """
 
     photos: Iterable[np.ndarray] | None = None
     pictures: bool = True
     cameras: Sequence[Camera] | None = None
     fitted: bool = False
+    gain: bool = False
     colors: CameraResponse | None = None
     halves: bool = False
     filtered: Rasterizer | None = None
@@ -120,6 +122,12 @@ class Evaluator:
         self._drawn_from = self.raster.resources
         self.resources = {**self.raster.resources, **self._own}
 
+    @property
+    def _target(self) -> Image:
+        target = self.raster.resources["target"]
+        assert isinstance(target, Image)
+        return target
+
     def _once(self, record: Callable[[Recorder], None], target: Image | None = None) -> None:
         """Submits what was recorded once, and waits. target: instead of what was drawn."""
         name = f"{record.__name__} {target is not None}"
@@ -136,6 +144,10 @@ class Evaluator:
         self._record_moments(recorder)
         recorder.copy("counts", _SEEN)
 
+    def _record_shown(self, recorder: Recorder) -> None:
+        self._record_view(recorder)
+        recorder.copy("target", _TARGET)
+
     def _record_moments(self, recorder: Recorder) -> None:
         threads = _GROUPS * contract.CONSTANTS["GROUP"]
         recorder.run(self._run["color moments"], threads=(threads,))
@@ -143,15 +155,27 @@ class Evaluator:
     def _record_fitted(self, recorder: Recorder) -> None:
         loss.record_metrics(recorder, self._run, self.width, self.height, fitted=True)
 
-    def _draw(self) -> None:
-        """Draws and measures, again where the frame has more pairs than lists hold."""
-        if self.raster.resources is not self._drawn_from:
+    def _draw(self, shown: bool) -> None:
+        """Draws and measures, again where the frame has more pairs than lists hold. shown: what was
+        drawn is copied to `_TARGET`, too."""
+        if shown and _TARGET not in self._own:
+            nbytes = 4 * self.width * self.height * self._target.texel.itemsize
+            self._own |= allocate_all(self.device, {_TARGET: nbytes}, host=True)
             self._begin()
-        self._once(self._record_view)
+        elif self.raster.resources is not self._drawn_from:
+            self._begin()
+        record = self._record_shown if shown else self._record_view
+        self._once(record)
         seen = self._own[_SEEN].array(contract.dtype("Counts"))[0]
         if self.raster.reserve_pairs(pairs_wanted(seen), int(seen["checkpoints"])):
             self._begin()
-            self._once(self._record_view)
+            self._once(record)
+
+    def _drawn(self, camera: Camera) -> np.ndarray:
+        """(H, W, 4) as it was drawn."""
+        texels = self._own[_TARGET].array(self._target.texel)
+        texels = texels.reshape(self.height, self.width, 4)
+        return texels[: camera.height, : camera.width].copy()
 
     def measure(
         self,
@@ -169,20 +193,22 @@ class Evaluator:
         self.resources["camera"].upload(camera_data(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
-        self._draw()
-        target, pixels, background = None, int(np.count_nonzero(kept(photo))), frame["background"]
-        if asked.pictures or (asked.fitted and colored):
-            target = self.resources["target"].download()[: camera.height, : camera.width]
+        fitted = asked.fitted or asked.gain
+        self._draw(shown := bool(asked.pictures or (fitted and colored)))
+        target = self._drawn(camera) if shown else None
+        pixels, background = int(np.count_nonzero(kept(photo))), frame["background"]
         psnr, ssim = loss.read_metrics(self.resources, camera, pixels)
         measured = Measured(name, psnr, ssim, target, photo, background=background)
         if asked.halves:
             measured.half_psnr = _half_psnr(self._moments())
-        if asked.fitted:
+        if fitted:
             again = None
             if colored and (image := measured.image) is not None:
                 again = self._uploaded(colored(image))
                 self._once(self._record_moments, again)
-            found = _color_map(self._moments().sum(0))
+            found, error = _color_map(self._moments().sum(0))
+            measured.fitted_psnr = -10 * math.log10(max(error, 1e-12))
+        if asked.fitted:
             self._own["color_map"].upload(contract.struct("ColorMap", rows=found.T))
             self._once(self._record_fitted, again)
             both = loss.read_metrics(self.resources, camera, pixels)
@@ -277,12 +303,13 @@ def summary(measured: Sequence[Measured]) -> dict:
     return {**means, "views": views}
 
 
-def _color_map(moments: np.ndarray) -> np.ndarray:
+def _color_map(moments: np.ndarray) -> tuple[np.ndarray, float]:
     """(4, 3): the affine map of colours that brings a render nearest to its photograph, by least
-    squares. moments: (10, 3) of the pixels of both."""
+    squares; and the mean squared error that it leaves. moments: (10, 3) of the pixels of both."""
     s, pixels = moments[6], moments[9, 0]
-    left = np.block([[moments[:3], s[:, None]], [s, pixels]])
-    return np.linalg.lstsq(left, moments[[3, 4, 5, 7]], rcond=1e-10)[0]
+    left, right = np.block([[moments[:3], s[:, None]], [s, pixels]]), moments[[3, 4, 5, 7]]
+    found = np.linalg.lstsq(left, right, rcond=1e-10)[0]
+    return found, float((moments[8] - (found * right).sum(0)).sum() / (3 * pixels))
 
 
 def _half_psnr(halves: np.ndarray) -> float:

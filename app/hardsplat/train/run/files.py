@@ -56,7 +56,8 @@ class RunFiles:
         self._viewer: Future[str | None] | None = None
         self._first: Future[Future[np.ndarray] | None] = Future()
         self._unsynced: tuple[Path, ...] = ()  # what a finished run has left to be synced
-        # renders, which threads make, and photographs that the report shows
+        # held-out views that the report shows, renders of them, which threads make, and photographs
+        self._some = some_of([self.scene.views[i].name for i in self.scene.test])
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
 
     @property
@@ -90,7 +91,7 @@ class RunFiles:
             return render
 
         render = self.background.do("renders", work, m.target.nbytes + m.source.nbytes)
-        if m.name in some_of([self.scene.views[i].name for i in self.scene.test]):
+        if m.name in self._some:
             self._shown[m.name] = render, m.photo
 
     def splats(

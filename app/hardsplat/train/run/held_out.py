@@ -13,7 +13,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.base.stop import StopRequest
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.scenes.views import View
+from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.sky import drawn
@@ -95,17 +95,17 @@ class HeldOut:
         while exposures are trained, of their right halves after a fit to the left ones."""
         session, schedule = self.session, self.session.schedule
         views = self._training(session.job.validation)
-        self._back = self._back or [view.load() for view in views]
+        self._back = self._back or list(load_images(views, progress=False))
         exposed = session.job.config.exposure.corrected
         halves = exposed and session.step < (schedule.exposed_until or schedule.steps)
-        return self._as_trained(views, Asked(self._back, halves=halves, fitted=not exposed))
+        return self._as_trained(views, Asked(self._back, halves=halves, gain=not exposed))
 
     def color_gains(self, held: Sequence[Measured]) -> list[float]:
         """dB that a fit of colours gains: of photographs that are held back, as measured, and of as
         many trained ones, measured now."""
         job = self.session.job
         chosen = validation.trained_views(job.validation, job.views.faces)
-        trained = self._as_trained(self._training(chosen), Asked(fitted=True))
+        trained = self._as_trained(self._training(chosen), Asked(gain=True))
         return [validation.color_gain(held), validation.color_gain(trained)]
 
     def _training(self, which: Sequence[int]) -> list[View]:
@@ -144,7 +144,7 @@ class HeldOut:
         c = self.session.job.config
         corrected = c.exposure.corrected
         photos, colors = files.photographs.held_out(), self._colors()
-        asked = Asked(photos, last, fitted=corrected or last, colors=colors)
+        asked = Asked(photos, last, fitted=corrected, gain=last, colors=colors)
         views = self._scene().held_out
         self._busy = True
         try:
@@ -166,7 +166,7 @@ class HeldOut:
         result: dict[str, Any] = {"step": step, "splats": splats, "training_seconds": seconds}
         if last and not corrected:
             _note_uneven(measures)
-            measures = [replace(m, fitted_psnr=None, fitted_ssim=None) for m in measures]
+            measures = [replace(m, fitted_psnr=None) for m in measures]
         result |= summary(measures)
         self.log.evaluated(result)
         self.watchers.measured(result, shown)
