@@ -196,6 +196,21 @@ def test_a_run_without_a_report_loses_nothing(on_device, scene, tmp_path, monkey
     assert (tmp_path / "splats.ply").is_file() and (tmp_path / "metrics.json").is_file()
 
 
+def test_a_run_that_is_to_end_while_it_is_measured_does_without_a_viewer(
+    on_device, scene, tmp_path
+):
+    class Stop(Watcher):
+        def turn(self, run, wait=False):
+            run.stopping.asked = 2 * (run.session.step == 4)
+
+    with Trainer(settings(scene, tmp_path, max_steps=4), [Stop()]) as run:
+        metrics = run.train()
+    assert (metrics["steps"], metrics["evaluations"]) == (4, [])
+    assert (tmp_path / "ckpts" / "ckpt_4.npz").is_file() and (tmp_path / "splats.ply").is_file()
+    text = (tmp_path / "report.html").read_text()
+    assert "curves" in text.lower() and "hs-data" not in text
+
+
 def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, monkeypatch):
     config = settings(scene, tmp_path, max_steps=20, batch_steps=5)
 

@@ -39,6 +39,8 @@ def curves(metrics: dict):
         axes.set_xlabel("step")
     for axes in page.axes:
         axes.grid(alpha=0.3)
+        # whose place is otherwise found from all words around it, a third of the time of a plot
+        axes.set_title(axes.get_title(), y=1.0)
     splats.set_ylim(bottom=0)
     rate.set_ylim(bottom=0)
     return page

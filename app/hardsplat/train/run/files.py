@@ -55,6 +55,7 @@ class RunFiles:
         # the report's viewer, and the render that it begins with
         self._viewer: Future[str | None] | None = None
         self._first: Future[Future[np.ndarray] | None] = Future()
+        self._stopped = False
         self._unsynced: tuple[Path, ...] = ()  # what a finished run has left to be synced
         # held-out views that the report shows, renders of them, which threads make, and photographs
         self._some = some_of([self.scene.views[i].name for i in self.scene.test])
@@ -189,7 +190,15 @@ class RunFiles:
 
     def _first_render(self) -> np.ndarray | None:
         render = self._first.result()
+        if self._stopped:
+            raise UserError("the run was stopped")
         return render.result() if render else None
+
+    def end_viewer(self) -> None:
+        """Has the report do without its viewer, unless that is nearly there: somebody wants the run
+        to end."""
+        self._stopped = True
+        self.picture(None)
 
     def picture(self, name: str | None) -> None:
         """What the viewer begins with: the render of that view, where it is one of those that were

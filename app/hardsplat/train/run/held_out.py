@@ -90,15 +90,16 @@ class HeldOut:
         except OutOfMemory:
             return None
 
-    def held_back(self) -> list[Measured]:
-        """Photographs that are held back, measured now, also after a fit of colours. half_psnr:
-        while exposures are trained, of their right halves after a fit to the left ones."""
+    def held_back(self, gain: bool = False) -> list[Measured]:
+        """Photographs that are held back, measured now. gain: also after a fit of colours.
+        half_psnr: while exposures are trained, of their right halves after a fit to the left
+        ones."""
         session, schedule = self.session, self.session.schedule
         views = self._training(session.job.validation)
         self._back = self._back or list(load_images(views, progress=False))
         exposed = session.job.config.exposure.corrected
         halves = exposed and session.step < (schedule.exposed_until or schedule.steps)
-        return self._as_trained(views, Asked(self._back, halves=halves, gain=not exposed))
+        return self._as_trained(views, Asked(self._back, halves=halves, gain=gain))
 
     def color_gains(self, held: Sequence[Measured]) -> list[float]:
         """dB that a fit of colours gains: of photographs that are held back, as measured, and of as
@@ -149,9 +150,9 @@ class HeldOut:
         self._busy = True
         try:
             for m in self._measures(views, asked, c.run.quiet):
+                self.watchers.turn()
                 if self.stop.asked:
                     break
-                self.watchers.turn()
                 measures.append(replace(m, target=None))
                 shown = shown or m
                 if last:

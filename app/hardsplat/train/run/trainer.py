@@ -340,8 +340,8 @@ class Trainer:
             return False
         s.drain()
         try:
-            held = self.held_out.held_back()
             asks = job.config.exposure.exposure == "auto" and not log.color_gains
+            held = self.held_out.held_back(gain=asks)
             if asks and log.looks:
                 log.color_gains = self.held_out.color_gains(held)
                 gains = tuple(log.color_gains)
@@ -393,8 +393,11 @@ class Trainer:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
         first = next((view.name for view in self.scene.held_out), None)
-        with self.keeper.last(None if self.stopping.asked else first) as planes:
+        stopped = self.stopping.asked
+        with self.keeper.last(None if stopped else first) as planes:
             self.held_out.measure(planes)
+            if self.stopping.asked and not stopped:
+                self.files.end_viewer()
         self.files.learnt(self.keeper.state, self.held_out.refined)
 
     def write_results(self) -> dict:
