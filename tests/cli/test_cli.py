@@ -78,7 +78,8 @@ def test_flags_become_settings(train, scene):
     assert found == (Path("c.npz"), "unorm8", 1e-3)
     assert config.scene.data_dir == Path(scene).absolute()
     assert config.run.result_dir == Path("results/garden")
-    assert train(scene, "--max_steps", "7").run.max_steps == 7
+    assert train(scene, "--random_background").scene.background == "random"
+    assert train(scene, "--white-background").scene.background == "white"
     assert train(scene, "--config", "quick").run.max_steps < 30_000  # a preset by its name
 
 

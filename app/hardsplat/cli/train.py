@@ -27,6 +27,15 @@ COMMON = (
 
 
 def add_settings(parser, groups=GROUPS):
+    for colour in ("random", "white"):
+        help = f"same as --background {colour}"
+        parser.add_argument(
+            f"--{colour}-background",
+            help=help,
+            dest="background",
+            action="store_const",
+            const=colour,
+        )
     add_groups(parser, groups, COMMON)
 
 
