@@ -291,12 +291,11 @@ def test_scene_refusals(tmp_path):
     assert load_scene(good, 6).views[0].camera.height == 8
 
     images = good / "images"
-    (images / "b.png").rename(images / "b.PNG")
-    if not (images / "b.png").exists():  # not on a file system that ignores case
-        words = "not found, but b.PNG is; 1 of 3 photographs differ in upper and lower case"
-        assert f"b.png: {words}" in refusal(load_scene, good)
-    (images / "b.PNG").rename(images / "b.jpg")
-    assert "but b.jpg is; 1 of 3 photographs end otherwise: rename" in refusal(load_scene, good)
+    (images / "b.png").rename(images / "b.jpg")
+    save_png(images / "B.webp", pixels())
+    words = "b.png: not found, and whether B.webp or b.jpg is meant is not clear: rename it; 1 of 3"
+    assert words in refusal(load_scene, good)
+    (images / "B.webp").unlink()
     (images / "b.jpg").unlink()
     words = "b.png: not found; 1 of 3 photographs are missing: put them there, or leave them out:"
     assert f"{images / words} --exclude b.png" in refusal(load_scene, good)
@@ -307,6 +306,31 @@ def test_scene_refusals(tmp_path):
     (images / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     save_png(images / "c.png", pixels())
     assert "b.png: not a readable image" in refusal(load_scene, good)
+
+
+@pytest.mark.parametrize("folder, factor", [("images", 1), ("images_2", 2), (".", 1)])
+def test_photographs_that_were_converted_are_found(tmp_path, folder, factor):
+    root = write_scene(tmp_path, folder=folder, size=(64 // factor, 48 // factor))
+    for name in "abc":
+        (root / folder / f"{name}.png").rename(root / folder / f"{name.upper()}.jpg")
+    (root / "masks").mkdir()
+    for name in ("A.jpg.png", "b.png"):
+        save_png(root / "masks" / name, np.full((48, 64, 3), 255, np.uint8))
+    scene = load_scene(root, factor)
+    assert [view.name for view in scene.views] == ["a.png", "b.png", "c.png"]
+    assert [view.path.name for view in scene.views] == ["A.jpg", "B.jpg", "C.jpg"]
+    assert [view.mask and view.mask.name for view in scene.views] == ["A.jpg.png", "b.png", None]
+    equal(scene.views[0].load()[..., :3], pixels(0, 64 // factor, 48 // factor))
+    used = root / folder / "A.jpg"
+    words = "3 photographs are another kind of file, or in other capitals, than the model names: "
+    assert f"{words}{used} is used for a.png" in scene.notes
+    # of two that would be one picture, none is
+    save_png(root / folder / "c.webp", pixels())
+    write_scene(tmp_path / "other", first="b.JPG")
+    other = tmp_path / "other"
+    (other / "images" / "a.png").unlink()
+    assert "b.JPG: not found, and whether b.png is meant" in refusal(load_scene, other)
+    assert "whether C.jpg or c.webp is meant is not clear" in refusal(load_scene, root, factor)
 
 
 @pytest.mark.parametrize("name", "../x a/../../x /x .. ..\\x C:\\x C:x".split())

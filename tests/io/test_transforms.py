@@ -93,6 +93,16 @@ def test_paths_as_other_machines_write_them(tmp_path, written):
     np.testing.assert_array_equal(scene.views[1].load(), pixels(1))
 
 
+def test_photographs_that_were_converted(tmp_path):
+    root = edit(single(tmp_path), frame(file_path="images/1.JPG"))
+    save_png(root / "images_2" / "1.webp", pixels(7)[: H // 2, : W // 2])
+    save_png(root / "masks" / "1.JPG.png", np.full((H, W, 3), 255, np.uint8))
+    scene = load_scene(root)
+    assert scene.views[1].path == root / HERE and scene.views[1].mask
+    assert any(f"names: {root / HERE} is used for 1.JPG" in note for note in scene.notes)
+    assert load_scene(root, 2).views[1].path == root / "images_2" / "1.webp"
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_paths_in_another_form_of_unicode(tmp_path, form):
     stored, written = "images/gr\u00fcn.png", "images/gru\u0308n.png"

@@ -157,7 +157,9 @@ def test_depth_maps_are_fitted_to_points(tracked):
     depths.mkdir()
     first = sparse[0].copy()
     first[first == 0] = 0.3
-    np.save(depths / "view_0000.npy", (first - 0.05) * 0.25)
+    photograph = next((tracked / "images").glob("view_0000.*"))
+    photograph.rename(photograph.with_stem("View_0000"))  # since the model was made
+    np.save(depths / "View_0000.npy", (first - 0.05) * 0.25)
     flat = np.full((24, 32), 30000, np.uint16)  # which fits nothing
     cv2.imwrite(str(depths / "view_0002.png"), flat)
     _, known, label = known_of(tracked)

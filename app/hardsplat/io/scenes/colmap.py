@@ -18,17 +18,10 @@ from hardsplat.base.files import check_listed, ensure_folder, written
 from hardsplat.io.formats.ply import load_points
 from hardsplat.io.scenes import colmap_binary, colmap_text
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
+from hardsplat.io.scenes.found import PhotographFiles
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import (
-    Posed,
-    SceneSource,
-    has_control,
-    located,
-    slashed,
-    stays_below,
-    usable,
-)
+from hardsplat.io.scenes.source import Posed, SceneSource, has_control, slashed, stays_below, usable
 from hardsplat.io.scenes.values import LARGEST, LARGEST_SIDE
 from hardsplat.model.camera import Camera
 
@@ -216,13 +209,15 @@ def read(root: Path, data_factor: int) -> SceneSource:
     model = model_folder(root) or root / "sparse"
     cameras, images, points = _read(model)
     folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
-    paths = _paths(folder, [image.name for image in images.values()])
+    names, files = [image.name for image in images.values()], PhotographFiles(folder)
+    paths = _paths(files, names)
     photographs, masks = [], Masks(root)
     for image, path in zip(images.values(), paths):
         camera, name = cameras[image.camera_id], slashed(image.name)
         pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
-        photographs.append(Posed(name, path, pinhole, camera, masks.of(name), divisor))
-    notes = tuple(_chosen(root, model))
+        mask = masks.of(name) or masks.of(path.relative_to(folder).as_posix())
+        photographs.append(Posed(name, path, pinhole, camera, mask, divisor))
+    notes = *_chosen(root, model), *files.notes("the model")
     return SceneSource(str(model), photographs, points.xyz, points.rgb, notes=notes)
 
 
@@ -240,7 +235,7 @@ def _image_folder(root: Path, data_factor: int, name: str) -> tuple[Path, int]:
     if data_factor > 1 and (root / f"images_{data_factor}").is_dir():
         return root / f"images_{data_factor}", data_factor
     images = root / "images"
-    if _has(root, name) and not _has(images, name):
+    if not _has(images, name) and _has(root, name):
         return root, 1
     if not images.is_dir():
         wanted = f"neither folder images_{data_factor} nor" if data_factor > 1 else "no folder"
@@ -251,14 +246,14 @@ def _image_folder(root: Path, data_factor: int, name: str) -> tuple[Path, int]:
 
 
 def _has(folder: Path, name: str) -> bool:
-    below = located(folder, name)
+    below = PhotographFiles(folder).of([name])[0]
     return below is not None and (folder / below).is_file()
 
 
-def _paths(folder: Path, names: Sequence[str]) -> list[Path]:
+def _paths(files: PhotographFiles, names: Sequence[str]) -> list[Path]:
     for name in names:
         if not stays_below(name):
             what = f"the model's image name {name!r} leads out of this folder"
-            raise UserError(f"{folder}: {what}; rename it in the model")
-    check_listed(folder)
-    return [folder / (located(folder, name) or name) for name in names]
+            raise UserError(f"{files.folder}: {what}; rename it in the model")
+    check_listed(files.folder)
+    return [files.folder / (file or name) for name, file in zip(names, files.of(names))]

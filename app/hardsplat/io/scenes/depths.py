@@ -78,7 +78,8 @@ def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> l
     maps: list[np.ndarray] = []
     scales: list[float] = []
     for view, points in zip(views, sparse):
-        path = None if view.is_part else there.get(composed(Path(view.name).stem))  # none of a face
+        names = () if view.is_part else (Path(view.name).stem, view.path.stem)  # none of a face
+        path = next((there[n] for n in map(composed, names) if n in there), None)
         scale = offset = 0.0
         raw = np.zeros(points.shape, np.float32)
         if path is not None:

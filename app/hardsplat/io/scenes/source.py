@@ -95,17 +95,10 @@ def check_there(photographs: Sequence[Posed]) -> None:
         return
     first, of = missing[0].path, f"{len(missing)} of {len(photographs)} photographs"
     what = f"{first}: not found" + ", with any extension" * (not first.suffix)
-    folders = sorted({posed.path.parent for posed in missing})
-    there = [path for f in folders if f.is_dir() for path in sorted(f.iterdir()) if path.is_file()]
-    differ = {
-        "differ in upper and lower case": lambda path: str(path).lower(),
-        "end otherwise": lambda path: str(path.with_suffix("")),
-    }
-    for how, key in differ.items():
-        files = {key(path): path for path in there}
-        if all(key(posed.path) in files for posed in missing):
-            other = files[key(first)].name
-            raise UserError(f"{what}, but {other} is; {of} {how}: rename them")
+    beside = sorted(first.parent.iterdir()) if first.parent.is_dir() else []
+    alike = [p.name for p in beside if p.is_file() and p.stem.lower() == first.stem.lower()]
+    if alike:
+        what += f", and whether {' or '.join(alike)} is meant is not clear: rename it"
     names = " ".join(shlex.quote(posed.name) for posed in missing[:_NAMED])
     names += " ..." * (len(missing) > _NAMED)
     without = f", or leave them out: --exclude {names}" * (len(missing) < len(photographs))

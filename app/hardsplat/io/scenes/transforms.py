@@ -24,6 +24,7 @@ from hardsplat.io.media.images import image_size
 from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap import read_points
 from hardsplat.io.scenes.colmap_model import ColmapCamera
+from hardsplat.io.scenes.found import PhotographFiles
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
 from hardsplat.io.scenes.source import Posed, SceneSource, composed, has_control, located, slashed
@@ -38,7 +39,7 @@ from hardsplat.io.scenes.values import (
 from hardsplat.model.camera import Camera
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
-_SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG", ".webp", ".heic", ".HEIC")
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG", ".webp", ".heic", ".HEIC")
 # clouds of points that programs leave beside, without naming them: Inria's for NeRF-synthetic, and
 # nerfstudio's
 _CLOUDS = ("points3d.ply", "points3D.ply", "sparse_pc.ply")
@@ -77,6 +78,7 @@ def read(root: Path, data_factor: int = 1) -> SceneSource:
         photographs, held_out = _listed(main, top, photographs, reader.names)
     points, colors, found = _points(root, main, top)
     notes = (*(f"{main}: {note}" for note in sorted(reader.notes)), *found)
+    notes += tuple(reader.files.notes(main.name))
     return SceneSource(str(main), photographs, points, colors, held_out, notes)
 
 
@@ -86,20 +88,28 @@ class _Reader:
 
     def __init__(self, root: Path, data_factor: int):
         self.root, self.data_factor, self.masks = root, data_factor, Masks(root)
+        self.files = PhotographFiles(root, _SUFFIXES)
+        self.smaller = PhotographFiles(root)
         self.ids: dict[tuple, int] = {}
         self.notes: set[str] = set()
         self.names: dict[str, str] = {}  # file_path as written -> name
 
     def photographs(self, file: Path, top: dict, frames: list) -> list[Posed]:
-        out, seen = [], set()
         for number, frame in enumerate(frames, 1):
             where = f"{file}: frame {number}"
             if not isinstance(frame, dict) or not isinstance(frame.get("file_path"), str):
                 raise UserError(f"{where}: has no file_path")
-            where += f" ({frame['file_path'][:80]})"
             if has_control(frame["file_path"]):
-                raise UserError(f"{where}: file_path has control characters; rename it")
-            posed = self._photograph(where, top | frame)
+                what = f"{where} ({frame['file_path'][:80]}): file_path has control characters"
+                raise UserError(f"{what}; rename it")
+        out, seen = [], set()
+        files = self.files.of([frame["file_path"] for frame in frames])
+        for number, (frame, name) in enumerate(zip(frames, files), 1):
+            where = f"{file}: frame {number} ({frame['file_path'][:80]})"
+            if not name:
+                advice = "move the photographs there and rename it"
+                raise UserError(f"{where}: file_path leads out of {self.root}; {advice}")
+            posed = self._photograph(where, top | frame, name)
             if posed.name in seen:
                 raise UserError(f"{where}: two frames have this photograph")
             seen.add(posed.name)
@@ -107,8 +117,7 @@ class _Reader:
             out.append(posed)
         return out
 
-    def _photograph(self, where: str, values: dict) -> Posed:
-        name = self._file(where, values["file_path"])
+    def _photograph(self, where: str, values: dict, name: str) -> Posed:
         path, divisor = self.root / name, 1
         width, height = (optional_number(where, values, key) for key in ("w", "h"))
         # one that is missing may be excluded
@@ -120,9 +129,12 @@ class _Reader:
             what = f"image size {width:g}x{height:g} is not in whole pixels"
             raise UserError(f"{where}: {what}, 1..{LARGEST_SIDE}")
         width, height = int(width), int(height)
-        smaller = path.parent.with_name(f"{path.parent.name}_{self.data_factor}") / path.name
-        if self.data_factor > 1 and path.parent != self.root and os.path.isfile(smaller):
-            path, divisor = smaller, self.data_factor
+        if self.data_factor > 1 and path.parent != self.root:
+            folder = path.parent.with_name(f"{path.parent.name}_{self.data_factor}")
+            file = (folder / path.name).relative_to(self.root).as_posix()
+            smaller = self.root / (self.smaller.of([file])[0] or file)
+            if os.path.isfile(smaller):
+                path, divisor = smaller, self.data_factor
         model, params, note = _camera_of(where, values, width, height, unsized)
         if note:
             self.notes.add(note)
@@ -139,20 +151,7 @@ class _Reader:
         if (named := values.get("mask_path")) is not None:
             advice = "remove mask_path to train on the whole photograph"
             return _file_below(self.root, named, f"{where}: mask_path", advice)
-        return self.masks.of(name)
-
-    def _file(self, where: str, file_path: str) -> str:
-        """The photograph's path below the scene, with the extension that file_path may lack; as it
-        is where there is no such file."""
-        name = None if file_path in ("", ".") else located(self.root, file_path)
-        for suffix in _SUFFIXES:
-            file = located(self.root, file_path + suffix)
-            if file and os.path.isfile(self.root / file):
-                return file
-        if not name:
-            advice = "move the photographs there and rename it"
-            raise UserError(f"{where}: file_path leads out of {self.root}; {advice}")
-        return name
+        return self.masks.of(name) or self.masks.of(_key(values["file_path"]))
 
 
 def _file(path: Path) -> tuple[dict, list]:
