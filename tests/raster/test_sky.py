@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hardsplat import Camera, Gaussians, Renderer
+from hardsplat.io.model import sphere
 from hardsplat.model.camera import Distortion
 from hardsplat.model.sky import Sky, directions_of, octahedral
 from tests.helpers.drawing import splats_of
@@ -79,7 +80,7 @@ def test_splats_on_a_far_sphere_look_like_the_sky(device):
     coarse = Sky.of_colors(rng.uniform(0.2, 0.8, (8, 8, 3)))
     places = (np.mgrid[0:64, 0:64].reshape(2, -1)[::-1].T + 0.5) / 64
     colors = coarse.lookup(directions_of(places))[:, :3].reshape(64, 64, 3)
-    sphere = Sky.of_colors(colors).splats(np.array([0.1, 0.2, 0.3]), 30.0)
+    seen_so = sphere(Sky.of_colors(colors), np.array([0.1, 0.2, 0.3]), 30.0)
     nothing = Gaussians(
         np.full((1, 3), 1e6), np.eye(4)[:1], np.ones((1, 3)), [0.5], np.zeros((1, 1, 3))
     )
@@ -90,7 +91,7 @@ def test_splats_on_a_far_sphere_look_like_the_sky(device):
             w2c[:3, :3] = turn * np.linalg.det(turn)
             camera = Camera(w2c, K, 64, 48)
             wanted, _ = renderer.forward(nothing, camera, background=colors)
-            found, T = renderer.forward(sphere, camera)
+            found, T = renderer.forward(seen_so, camera)
             assert T.max() < 0.04  # 0.015 measured
             assert np.abs(found - wanted).mean() < 0.02, np.abs(found - wanted).max()
 
@@ -113,6 +114,6 @@ def test_directions_that_no_one_saw_get_colours():
     np.testing.assert_allclose(sky.texels[seen[:, 0] > 0], texels[seen[:, 0] > 0], atol=1e-6)
     just_below = (up[:, 0] < 0.1) & (up[:, 0] > -0.1)
     assert np.abs(sky.texels[just_below, :3] + 0.5 - 1).max() < 0.25
-    splats = sky.splats(np.zeros(3), 10.0)
+    splats = sphere(sky, np.zeros(3), 10.0)
     lowest = splats.means[:, 2].min() / 10
     assert -0.12 < lowest < 0.1 - 0.02, "the sphere ends with the sky that was seen, and a margin"

@@ -5,8 +5,8 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.model import NAME, load_model, load_sky, save_sky
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.sky import NAME, load_drawn, load_sky, save_sky
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.sky import WELL_SEEN, Sky
 from hardsplat.raster.renderer import Renderer
@@ -24,8 +24,8 @@ def test_a_sky_is_optimized_and_leaves_as_splats(on_device, outdoors, tmp_path, 
     plain = train(settings(outdoors, tmp_path / "plain", max_steps=150, strategy="none"))
     psnr = [m["evaluations"][-1]["psnr"] for m in (metrics, plain)]
     assert psnr[0] > psnr[1] + 1, psnr
-    gaussians, sky = load_drawn(file)
-    everything = load_splats(file)
+    gaussians = load_model(file)
+    sky, everything = gaussians.sky, load_splats(file)
     assert len(everything) > len(gaussians) == metrics["splats"] and sky is not None
     assert 0.02 < (sky.texels[:, 3] > 0).mean() < 0.9, "texels that no camera saw count as seen"
     # our own tools draw the sky itself, others splats that show it
@@ -34,14 +34,13 @@ def test_a_sky_is_optimized_and_leaves_as_splats(on_device, outdoors, tmp_path, 
     scene = load_scene(outdoors)
     view = scene.views[scene.train[0]].camera
     with Renderer(None, "tiled") as renderer:
-        drawn, _ = renderer.forward(gaussians, view, background=sky.colors)
+        drawn, _ = renderer.forward(gaussians, view)
         shown, T = renderer.forward(everything, view)
     assert T.max() < 0.05, "there are holes in the sphere"
     assert np.abs(drawn - shown).mean() < 0.1
     # a checkpoint has it as it is
     newest = checkpoints.newest(folder)
-    of_checkpoint = load_drawn(newest)[1]
-    np.testing.assert_array_equal(of_checkpoint.texels, sky.texels)
+    np.testing.assert_array_equal(load_model(newest).sky.texels, sky.texels)
     # another run begins with it, or says that it has no place for it
     more = dict(init=folder, max_steps=1)
     train(settings(outdoors, tmp_path / "on", sky_lr=0, **more, **SPHERE))
@@ -53,7 +52,7 @@ def test_a_sky_is_optimized_and_leaves_as_splats(on_device, outdoors, tmp_path, 
     assert "the sky of --init is left out" in capsys.readouterr().out
     # a file that was changed by others is drawn as it is
     save_splats(file, everything[: len(gaussians) - 5])
-    assert load_drawn(file)[1] is None
+    assert load_model(file).sky is None
 
 
 def test_a_checkpoint_without_a_sky_begins_one(device, outdoors):
@@ -62,7 +61,7 @@ def test_a_checkpoint_without_a_sky_begins_one(device, outdoors):
     session = open_session(device, settings(outdoors, **SPHERE))
     session.restore(plain.snapshot())
     session.run(3)
-    assert session.store.sky().texels.any()
+    assert session.store.gaussians().sky.texels.any()
 
 
 def test_what_does_not_go_with_a_sky():

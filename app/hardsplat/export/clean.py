@@ -18,10 +18,10 @@ from hardsplat.base.progress import Bar, through
 from hardsplat.export.cost import mean, psnr
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.media.images import over
+from hardsplat.io.model import load_model
 from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
-from hardsplat.io.sky import load_drawn
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import spread
@@ -90,7 +90,7 @@ def gather_evidence(
     n = len(gaussians)
     found = Evidence(*np.zeros((4, n), np.float32))
     zeros = np.zeros((n, 1, 3), np.float32)
-    grey = replace(gaussians, sh=zeros, extra={}, check=False)
+    grey = replace(gaussians, sh=zeros, extra={}, sky=None, check=False)
     reach = REACH * gaussians.scales.max(axis=1)
     renderer.keep(grey)
     for view in through(views, "looking", quiet):
@@ -174,12 +174,11 @@ def clean(
         for most in (MOST_VIEWS, MEASURED)
     )
     points, seen = read_seen(scene_folder(s.data_dir))
-    gaussians, sky = load_drawn(file)
-    background = np.asarray(BACKGROUNDS[s.background]) if sky is None else sky.colors
+    gaussians = load_model(file)
     antialiased = config.raster.antialiased
     with Renderer(config.run.device, "tiled", antialiased=antialiased) as renderer:
         evidence = gather_evidence(gaussians, views, points, seen, renderer, s.near_plane, quiet)
-        quality = _quality(measured, config, renderer, background)
+        quality = _quality(measured, config, renderer)
         order = np.flatnonzero(evidence.floats)
         order = order[np.lexsort((evidence.pixels[order], evidence.doubt[order]))]
         with Bar(total=2 * PARTS, desc="measuring", leave=False, disable=quiet) as bar:
@@ -206,7 +205,7 @@ def _without(gone: np.ndarray, n: int) -> np.ndarray:
 
 
 def _quality(
-    views: list[View], config: TrainConfig, renderer: Renderer, background: np.ndarray
+    views: list[View], config: TrainConfig, renderer: Renderer
 ) -> Callable[[Gaussians], float]:
     """A function that measures splats: the mean PSNR of photographs, dB."""
     behind, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
@@ -216,7 +215,7 @@ def _quality(
         found = []
         renderer.keep(gaussians)
         for view, photo in zip(views, photos, strict=True):
-            image, _ = renderer.forward(gaussians, view.camera, background=background, near=near)
+            image, _ = renderer.forward(gaussians, view.camera, background=behind, near=near)
             found.append(psnr(np.clip(image, 0, 1), photo / np.float32(255)))
         return mean(found)
 

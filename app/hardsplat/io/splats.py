@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def load_splats(path: str | Path) -> Gaussians:
         at += len(piece)
     log_dropped(path, splats, dropped)
     extra = {name: array[:, :at] for name, array in extra.items()}
-    fields = {name: array[:at] for name, array in arrays.items()}
+    fields: dict[str, Any] = {name: array[:at] for name, array in arrays.items()}
     return Gaussians(**fields, extra=extra, check=False)
 
 

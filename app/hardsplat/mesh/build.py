@@ -14,7 +14,7 @@ from hardsplat.base.files import check_free
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.frames import UPS, axis, upright
 from hardsplat.io.meshes import Colored, MeshFormat, beside, format_of, write_mesh
-from hardsplat.io.sky import load_drawn
+from hardsplat.io.model import load_model
 from hardsplat.mesh.field import BAND, BYTES, Field, blocks_near
 from hardsplat.mesh.surface import (
     areas,
@@ -227,7 +227,7 @@ def opened(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:
         raise UserError(f"{file}: {why}; add --data-dir SCENE")
     scene = scene_of(file, c)
     cameras = [scene.views[i].camera for i in scene.train]
-    gaussians, backend = load_drawn(file)[0], BACKENDS["tiled"]
+    gaussians, backend = load_model(file, sky=False), BACKENDS["tiled"]
     frame = frame_data(gaussians.sh_degree, BACKGROUNDS[c.background], c.near_plane)
     options = backend.options.of(config.raster, config.gradient)
     gpu = open_device(config.run.device)

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from typing import Any
 
 import numpy as np
 
 from hardsplat.base.parallel import in_blocks
+from hardsplat.model.sky import Sky
 from hardsplat.tables import quantities
 from hardsplat.tables.quantities import Quantity
 
@@ -29,8 +31,8 @@ class Gaussians:
     (N, 3) linear standard deviations along the rotated axes, world units, >= 0. opacities: (N,) in
     0..1. sh:        (N, K, 3) spherical-harmonic colour coefficients, K = (degree + 1)^2 in 1, 4,
     9, 16. extra:     (planes, N, width) of further quantities of the trained table, by name, as
-    they are trained. Raises ValueError for other shapes and, where `check`, for values out of range
-    or not finite.
+    they are trained. sky:       behind all of them, where there is one. Raises ValueError for other
+    shapes and, where `check`, for values out of range or not finite.
     """
 
     means: np.ndarray
@@ -39,6 +41,7 @@ class Gaussians:
     opacities: np.ndarray
     sh: np.ndarray
     extra: dict[str, np.ndarray] = field(default_factory=dict)
+    sky: Sky | None = None
     check: InitVar[bool] = True
 
     def __post_init__(self, check):
@@ -81,7 +84,7 @@ class Gaussians:
         return len(self.means)
 
     def __getitem__(self, which: slice | np.ndarray) -> Gaussians:
-        """The splats at `which`: a slice, indices, or a mask."""
+        """The splats at `which`, a slice, indices, or a mask, before the same sky."""
 
         def pick(values: np.ndarray, axis: int = 0) -> np.ndarray:
             if isinstance(which, np.ndarray) and which.dtype.kind in "iu":
@@ -89,17 +92,18 @@ class Gaussians:
             return values[:, which] if axis else values[which]
 
         extra = {name: pick(values, 1) for name, values in self.extra.items()}
-        fields = {name: pick(getattr(self, name)) for name in FIELDS}
-        return Gaussians(**fields, extra=extra, check=False)
+        fields: dict[str, Any] = {name: pick(getattr(self, name)) for name in FIELDS}
+        return Gaussians(**fields, extra=extra, sky=self.sky, check=False)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Gaussians]) -> Gaussians:
-        """One set of all splats. Raises ValueError where SH degrees or further quantities
-        differ."""
+        """One set of all splats, without a sky where there are several. Raises ValueError where SH
+        degrees or further quantities differ."""
         if len(parts) == 1:
             return parts[0]
         if any(part.extra.keys() != parts[0].extra.keys() for part in parts):
             raise ValueError("splats with different further quantities do not go together")
+        fields: dict[str, Any]
         fields = {n: np.concatenate([getattr(part, n) for part in parts]) for n in FIELDS}
         names = parts[0].extra
         extra = {n: np.concatenate([part.extra[n] for part in parts], axis=1) for n in names}
@@ -123,12 +127,12 @@ class Gaussians:
         return np.log(o / (1 - o)).astype(np.float32)
 
     def planes(self, sh_degree: int) -> dict[str, np.ndarray]:
-        """(planes, N, width) float32 of every trained quantity of splats, by name. SH bands above
-        those there are become zeros.
+        """(planes, N, width) float32 of every trained quantity of splats, by name, and of the
+        texels of a sky. SH bands above those there are become zeros.
 
         A quantity that is not one of the fields begins at its first value, unless `extra` has it.
         """
-        out = {}
+        out = {"sky": self.sky.texels[None]} if self.sky else {}
         for q in quantities.of("splat"):
             if q.name == "sh0":
                 out[q.name] = self.sh[:, :1].transpose(1, 0, 2)
@@ -145,8 +149,8 @@ class Gaussians:
 
     @classmethod
     def from_planes(cls, planes: Mapping[str, np.ndarray]) -> Gaussians:
-        """From what `planes` returns. Values are not checked: training may leave some that are not
-        finite."""
+        """From what `planes` returns; a sky may have no texels. Values are not checked: training
+        may leave some that are not finite."""
         n, rest = planes["means"].shape[1], planes["shN"].shape[0]
         scales = np.empty((n, 3), np.float32)
         opacities = np.empty(n, np.float32)
@@ -160,7 +164,8 @@ class Gaussians:
 
         in_blocks(n, _BLOCK, fill)
         out = cls(planes["means"][0], planes["quats"][0], scales, opacities, sh, check=False)
-        out.extra = {n: values for n, values in planes.items() if n not in OWN and len(values)}
+        other = {n: v for n, v in planes.items() if n not in (*OWN, "sky") and len(v)}
+        out.extra, out.sky = other, Sky.of_planes(planes)
         return out
 
     @classmethod

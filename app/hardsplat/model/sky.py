@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from hardsplat.model.camera import quaternions
-from hardsplat.model.gaussians import SH_C0, Gaussians
-
 SIDE = 128  # texels a side: 1.6 degrees each
-LEAST_SEEN = 0.02  # of a texel, for which it becomes splats
 WELL_SEEN = 0.1  # of a texel, below which its colours come from those around it too
-MARGIN = np.radians(6.0)  # beyond which there are none
-_FINER = 2  # splats a texel and axis
-_REACH = 0.65  # standard deviation of a splat over the distance to the next
-_OPACITY = 0.99
 
 
 @dataclass(frozen=True)
@@ -37,6 +30,12 @@ class Sky:
             raise ValueError("a sky has a NaN or infinite number, or no texels")
         seen = np.ones((*colors.shape[:2], 1), np.float32)
         return cls(np.concatenate([colors - np.float32(0.5), seen], 2).reshape(-1, 4))
+
+    @classmethod
+    def of_planes(cls, planes: Mapping[str, np.ndarray]) -> Sky | None:
+        """What trained values, (planes, items, width) by name, have of one."""
+        texels = planes.get("sky")
+        return None if texels is None or not texels.size else cls(texels[0])
 
     @property
     def colors(self) -> np.ndarray:
@@ -81,39 +80,6 @@ class Sky:
                 total += weight[:, None] * self.texels[where[:, 1] * self.side + where[:, 0]]
         return total + [0.5, 0.5, 0.5, 0]
 
-    def _near_seen(self, directions: np.ndarray) -> np.ndarray:
-        """(N,) bool: whether the training saw the sky within MARGIN of directions (N, 3)."""
-        from scipy.spatial import cKDTree
-
-        places = (np.mgrid[0 : self.side, 0 : self.side].reshape(2, -1)[::-1].T + 0.5) / self.side
-        seen = directions_of(places[self.texels[:, 3] >= LEAST_SEEN])
-        if not len(seen):
-            return np.zeros(len(directions), bool)
-        away, _ = cKDTree(seen).query(directions, distance_upper_bound=MARGIN)
-        return np.isfinite(away)
-
-    def splats(self, centre: np.ndarray, radius: float, sh_degree: int = 0) -> Gaussians:
-        """The sky as splats on a sphere, for programs that draw nothing else: flat ones that face
-        the centre, where the training saw the sky, and MARGIN around that."""
-        n = _FINER * self.side
-        v, u = (np.mgrid[0:n, 0:n].reshape(2, -1) + 0.5) / n
-        towards = directions_of(np.stack([u, v], axis=1))
-        found = self.lookup(towards)
-        chosen = self._near_seen(towards)
-        towards, found, at = towards[chosen], found[chosen], np.stack([u, v], axis=1)[chosen]
-        # along two edges of its cell, from one side of it to the other
-        edges = []
-        for axis in (0, 1):
-            step = np.zeros(2)
-            step[axis] = 0.5 / n
-            edges.append(directions_of(at + step) - directions_of(at - step))
-        quats, lengths = _frames(towards, *edges)
-        scales = np.concatenate([_REACH * lengths, np.full((len(at), 1), 1e-4)], axis=1) * radius
-        sh = np.zeros((len(at), (sh_degree + 1) ** 2, 3), np.float32)
-        sh[:, 0] = (np.maximum(found[:, :3], 0) - 0.5) / SH_C0
-        means = np.asarray(centre) + radius * towards
-        return Gaussians(means, quats, scales, np.full(len(at), _OPACITY), sh)
-
 
 def _halved(values: np.ndarray) -> np.ndarray:
     """Means of squares of 2x2, (side, side, n)."""
@@ -144,16 +110,3 @@ def _wrapped(at: np.ndarray, side: int) -> np.ndarray:
     x, y = np.clip(x, 0, side - 1), np.where(out, side - 1 - y, y)
     out = (y < 0) | (y >= side)
     return np.stack([np.where(out, side - 1 - x, x), np.clip(y, 0, side - 1)], axis=1)
-
-
-def _frames(normals: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Quaternions (N, 4) and half axes (N, 2) of ellipses that cover cells with edges a and b, all
-    (N, 3), across their normals: those of the covariance a a^T + b b^T."""
-    first = a / np.linalg.norm(a, axis=1, keepdims=True)
-    second = np.cross(normals, first)
-    in_plane = np.stack([[(e * axis).sum(1) for axis in (first, second)] for e in (a, b)])
-    covariance = np.einsum("ein,ejn->nij", in_plane, in_plane)
-    values, vectors = np.linalg.eigh(covariance)
-    axes = [vectors[:, 0, k, None] * first + vectors[:, 1, k, None] * second for k in (0, 1)]
-    axes.append(np.cross(*axes))
-    return quaternions(np.stack(axes, axis=2)), np.sqrt(np.maximum(values, 1e-12))

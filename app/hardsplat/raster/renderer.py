@@ -151,8 +151,8 @@ class Renderer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Renders one view, or several of one size.
 
-        sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour, or
-        (side, side, 3) colours of a sky, see Sky.of_colors.
+        sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour,
+        where they have no sky, or (side, side, 3) colours of one, see Sky.of_colors.
         near: splats nearer than this are culled, world units. Returns image (H, W, 3) float32 with
         the background in it, and T (H, W) float32, the transmittance behind the last splat. For a
         sequence of C cameras these are (C, H, W, 3) and (C, H, W). Splats with a number that is
@@ -172,9 +172,10 @@ class Renderer:
         if len(sizes := {(c.width, c.height) for c in cameras}) > 1:
             words = ", ".join(f"{w}x{h}" for w, h in sorted(sizes))
             raise ValueError(f"the cameras of one call must have one image size, got {words}")
-        background, sky = np.asarray(background, np.float32), None
+        background, sky = np.asarray(background, np.float32), gaussians.sky
         if background.ndim == 3:
-            background, sky = np.zeros(3, np.float32), Sky.of_colors(background)
+            sky = Sky.of_colors(background)
+        background = np.zeros(3, np.float32) if sky else background
         if background.shape != (3,) or not np.isfinite(background).all():
             raise ValueError(f"background {background.tolist()} is not three finite numbers")
         if not 0 < near < np.inf:

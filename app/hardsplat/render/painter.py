@@ -16,11 +16,9 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import Owned, buffer_in
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import Backend
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.sky import drawn
 from hardsplat.raster.pictures import allocate_show, palette_data, record_show
 from hardsplat.render.streaming import StreamedSplats
 from hardsplat.tables.pictures import PICTURES
@@ -80,8 +78,7 @@ def _drawn(picture: str, span: tuple[float, float], width: int, height: int) -> 
 class Painter:
     """gaussians: all of them, or those that each camera sees. pictures: of
     app/hardsplat/tables/pictures.py. width, height: of the largest camera.
-    transparent: straight alpha instead of a background. sky: behind the image, of splats that
-    are not streamed.
+    transparent: straight alpha instead of a background.
 
     frame: a contract Frame struct. Raises UserError for what the device cannot run, OutOfMemory
     with nothing allocated.
@@ -96,7 +93,6 @@ class Painter:
     pictures: Sequence[str]
     frame: np.ndarray
     transparent: bool = False
-    sky: Sky | None = None
 
     def __post_init__(self, gaussians: Gaussians | StreamedSplats):
         device, width, height = self.device, self.width, self.height
@@ -108,7 +104,7 @@ class Painter:
                 parameters = Parameters(device, gaussians.capacity, gaussians.sh_degree)
                 gaussians.begin(self._parts.add(parameters))
             else:
-                parameters = self._parts.add(drawn(device, gaussians, self.sky))
+                parameters = self._parts.add(Parameters.of(device, gaussians))
             self._parameters = parameters
             make = self.backend.rasterizer
             raster = make(device, parameters, width, height, self.options, sink=None)

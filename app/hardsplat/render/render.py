@@ -23,8 +23,8 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.camera_path import read_camera_path
 from hardsplat.io.media.images import save_png
 from hardsplat.io.media.video import CODECS, VideoWriter
+from hardsplat.io.model import load_model
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.sky import load_drawn
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
@@ -116,7 +116,7 @@ def render(
     tree = tree_of(file, max_splats, gpu)
     near = config.scene.near_plane
     streamed = StreamedSplats(tree, gpu, near, max_splats) if tree else None
-    gaussians, sky = (streamed, None) if streamed else load_drawn(file)
+    gaussians = streamed or load_model(file, sky=look.background is None)
     degree = gaussians.sh_degree if look.sh_degree is None else look.sh_degree
     if not 0 <= degree <= gaussians.sh_degree:
         expected = f"expected a degree of 0 to {gaussians.sh_degree}, which {file} has"
@@ -137,10 +137,7 @@ def render(
         most = f"larger than images of {gpu.name} may be ({gpu.max_image} a side)"
         raise OutOfMemory(f"{width}x{height} is {most}", "pixels")
     options = backend.options.of(drawn_by.raster, drawn_by.gradient)
-    sky = sky if look.background is None else None
-    painter = Painter(
-        gpu, backend, options, gaussians, width, height, modes, frame, transparent, sky
-    )
+    painter = Painter(gpu, backend, options, gaussians, width, height, modes, frame, transparent)
     legends = {}
     try:
         for name in names:

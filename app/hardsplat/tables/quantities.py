@@ -214,6 +214,11 @@ def values(kind: Of = "splat") -> tuple[str, ...]:
     return tuple(q.name for q in of(kind))
 
 
+def drawn() -> tuple[str, ...]:
+    """Names of what an image is made of: of splats, and of the sky behind them."""
+    return *values(), *values("texel")
+
+
 def moments(kind: Of = "splat") -> tuple[str, ...]:
     """Names of the Adam moments, as passes declare them."""
     return tuple(q.moments for q in of(kind))

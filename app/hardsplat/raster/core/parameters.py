@@ -377,8 +377,17 @@ class Parameters:
         """The contract's Counts as they are now; waits for the copy."""
         return self._fixed["counts"].download(contract.dtype("Counts"))[0]
 
+    @classmethod
+    def of(cls, device: Device, gaussians: Gaussians) -> Parameters:
+        """These splats, and the sky behind them, to be drawn. Raises OutOfMemory."""
+        items: dict[Of, int] = {"texel": len(gaussians.sky.texels) if gaussians.sky else 0}
+        found = cls(device, max(len(gaussians), 1), gaussians.sh_degree, items=items)
+        found.upload(gaussians)
+        return found
+
     def upload(self, gaussians: Gaussians) -> None:
-        """Replaces all splats. SH bands that `gaussians` lacks become zeros."""
+        """Replaces all splats, and the sky where there is one and room for it. SH bands that
+        `gaussians` lacks become zeros."""
         n = len(gaussians)
         if n > self.capacity or gaussians.sh_degree > self.sh_degree:
             raise ValueError(
@@ -404,9 +413,12 @@ class Parameters:
         (buffer,) = self.buffers("logit_opacities")
         upload_all((buffer, 4 * first, np.full(n, -30, np.float32)) for first, n in spans)
 
+    def values(self, n: int) -> dict[str, np.ndarray]:
+        """The trained values of n splats and of the sky, (planes, items, width) by name."""
+        return {name: self.read(name, self.items(name, n)) for name in quantities.drawn()}
+
     def download(self) -> Gaussians:
-        n = int(self.counts["splats"])
-        return Gaussians.from_planes({name: self.read(name, n) for name in quantities.values()})
+        return Gaussians.from_planes(self.values(int(self.counts["splats"])))
 
 
 def to_bfloat16(values: np.ndarray) -> np.ndarray:

@@ -15,11 +15,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.sky import Sky
-from hardsplat.raster.core.parameters import Parameters
 from hardsplat.tables.photographs import LENSES
-from hardsplat.tables.quantities import Of
 
 
 def behind_pass(lens: str, image: str = "target", first_row: int = 0) -> ComputePass:
@@ -60,14 +56,3 @@ def allocate_sums(device: Device, texels: int) -> Buffer:
     buffer = Buffer(device, 4 * texels * contract.itemsize("sky_sums"), "sky_sums")
     buffer.fill(0)
     return buffer
-
-
-def drawn(device: Device, gaussians: Gaussians, sky: Sky | None = None) -> Parameters:
-    """Splats on the device, and the sky behind them, where there is one. Raises OutOfMemory."""
-    n = max(len(gaussians), 1)
-    items: dict[Of, int] = {"texel": 0 if sky is None else len(sky.texels)}
-    parameters = Parameters(device, n, gaussians.sh_degree, items=items)
-    parameters.upload(gaussians)
-    if sky is not None:
-        parameters.write("sky", sky.texels[None])
-    return parameters

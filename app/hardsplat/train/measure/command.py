@@ -9,10 +9,10 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.sky import load_drawn
+from hardsplat.io.model import load_model
 from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import BACKENDS, fastest
-from hardsplat.raster.core.sky import drawn
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.results.edited import scene_of
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.results.model import find_model, home_of, run_of
@@ -66,13 +66,12 @@ def evaluate_run(
     if config.intrinsics.intrinsics_opt:
         scene = focused_scene(scene, load_intrinsics(folder))
     colors = CameraResponse.load(folder) if config.exposure.corrected else None
-    gaussians, sky = load_drawn(ply)
-    degree = gaussians.sh_degree
+    gaussians = load_model(ply)
     make_folder(out)
     if earlier := archive_run(out, WRITTEN, WRITTEN):
         print(f"note: the earlier measurements in {out} are now in {earlier}")
     gpu = open_device(config.run.device)
-    parameters = drawn(gpu, gaussians, sky)
+    parameters = Parameters.of(gpu, gaussians)
     rasterizer, lens = fastest(gpu, config.raster, config.gradient), training_views(scene).lens
     backend = BACKENDS[rasterizer]
     options = replace(backend.options.of(config.raster, config.gradient), lens=lens)
@@ -82,7 +81,7 @@ def evaluate_run(
         backend.rasterizer(gpu, parameters, *canvas, replace(options, antialiased=each), sink=None)
         for each in filters
     ]
-    frame, quiet = evaluation_frame(c, degree), config.run.quiet
+    frame, quiet = evaluation_frame(c, gaussians.sh_degree), config.run.quiet
     asked = Asked(fitted=True, colors=colors, filtered=(*rasters[1:], None)[0])
     measures, distances = [], []
     for m in measure_all(rasters[0], scene.held_out, frame, quiet, asked):
@@ -105,15 +104,15 @@ def evaluate_run(
 
         views = scene.held_out
         job = refining_job(gpu, config, rasterizer, views, scene.extent, gaussians)
-        cameras = refine_held_out(gpu, job, views, gaussians, sky=sky)
+        cameras = refine_held_out(gpu, job, views, gaussians)
         moved = replace(asked, cameras=cameras)
         again = measure_all(rasters[0], views, frame, quiet, moved)
         table["refined"] = summary([replace(m, target=None) for m in again])
     for raster in rasters:
         raster.destroy()
     parameters.destroy()
-    if sky is not None:  # whose splats other programs draw
-        parameters = drawn(gpu, load_splats(ply))
+    if gaussians.sky:  # whose splats other programs draw
+        parameters = Parameters.of(gpu, load_splats(ply))
         plain = replace(options, antialiased=False)
         raster = backend.rasterizer(gpu, parameters, *canvas, plain, sink=None)
         table |= as_splats(raster, scene.held_out, frame, quiet)

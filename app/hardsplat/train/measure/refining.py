@@ -10,7 +10,6 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.sky import Sky
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.train.features.poses import moved
@@ -63,12 +62,11 @@ def refine_held_out(
     views: Sequence[View],
     gaussians: Gaussians,
     stopped: Callable[[], bool] = bool,
-    sky: Sky | None = None,
 ) -> list[Camera]:
     """The cameras of a refining_job, moved to where the splats show most of their photographs.
 
-    stopped: once it returns true, the list is empty. sky: behind the splats, of a run with one.
-    Raises OutOfMemory where a second session does not fit.
+    stopped: once it returns true, the list is empty. Raises OutOfMemory where a second session does
+    not fit.
     """
     r, degree = job.config.run, job.config.model.sh_degree
     images = list(load_images(views, progress=not r.quiet))
@@ -76,10 +74,7 @@ def refine_held_out(
     session = Session(device, job, photos, lambda batch: None)
     try:
         # all bands are in use from here on
-        first = replace(session.initial(gaussians), step=degree)
-        if sky is not None:
-            first.buffers["sky"] = sky.texels[None]
-        session.restore(first)
+        session.restore(replace(session.initial(gaussians), step=degree))
         while session.step < job.schedule.steps:
             if stopped():
                 return []

@@ -24,7 +24,6 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint, newest
 from hardsplat.io.media.images import over, save_png, to_uint8
 from hardsplat.model.camera import Camera
-from hardsplat.model.sky import Sky
 from hardsplat.results.folder import resume_command, write_json
 from hardsplat.results.pictures import comparison_name, some_of
 from hardsplat.step.runner import SNAPSHOT_SECONDS
@@ -95,42 +94,26 @@ class RunFiles:
         if m.name in self._some:
             self._shown[m.name] = render, m.photo
 
-    def splats(
-        self,
-        planes: Mapping[str, np.ndarray],
-        *names: str,
-        over: bool = False,
-        sky: Sky | None = None,
-    ) -> Future:
-        """Splats from their trained values, (planes, N, width) by name, as PLY files of these
-        names. over: see last_checkpoint. sky: behind them, which becomes splats too."""
-        from hardsplat.io.splats import save_planes
-
-        nbytes = _bytes_of(planes)
+    def splats(self, planes: Mapping[str, np.ndarray], *names: str, over: bool = False) -> Future:
+        """A model from its trained values, (planes, items, width) by name, as PLY files of these
+        names. over: see last_checkpoint."""
+        nbytes, views = _bytes_of(planes), self.job.views
         self._late = over and nbytes > LATE
 
         def work() -> None:
-            durable, antialiased = not self._late, self.job.config.raster.antialiased
-            all_planes, of_sky = self.with_sky(planes, sky)
-            if sky is not None:
-                from hardsplat.io.sky import save_sky
+            from hardsplat.io.model import save_model
 
-                save_sky(self.folder, sky, of_sky, durable)
-            for name in names:
-                save_planes(self.folder / name, all_planes, antialiased, durable)
+            durable, antialiased = not self._late, self.job.config.raster.antialiased
+            around = views.cameras, views.extent
+            save_model(self.folder, names, planes, *around, antialiased, durable)
 
         return self.background.do("splats", work, nbytes, line="splats")
 
-    def with_sky(
-        self, planes: Mapping[str, np.ndarray], sky: Sky | None
-    ) -> tuple[Mapping[str, np.ndarray], int]:
-        """Splats and those of the sky, and how many the sky has."""
-        if sky is None:
-            return planes, 0
-        from hardsplat.io.sky import with_sphere
+    def all_splats(self, planes: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The trained values of all splats of these files."""
+        from hardsplat.io.model import all_splats
 
-        views = self.job.views
-        return with_sphere(planes, sky, views.cameras, views.extent)
+        return all_splats(planes, self.job.views.cameras, self.job.views.extent)
 
     def checkpoint(self, state: Checkpoint) -> Future:
         """A checkpoint; older ones go, but for those of --save-steps."""
@@ -171,18 +154,16 @@ class RunFiles:
             self._prepared = True
             self.background.do("report", _prepare, line="report")
 
-    def viewer(
-        self, planes: Mapping[str, np.ndarray], name: str | None, sky: Sky | None = None
-    ) -> None:
-        """The report's viewer of splats from their trained values, which begins at the held-out
-        view `name`. Made while held-out views are measured. sky: see splats."""
+    def viewer(self, planes: Mapping[str, np.ndarray], name: str | None) -> None:
+        """The report's viewer of a model from its trained values, which begins at the held-out
+        view `name`. Made while held-out views are measured."""
 
         def work() -> str | None:
             from hardsplat.report.run import shown_of, viewer_of
 
             c = self.job.config
             shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
-            return viewer_of(self.with_sky(planes, sky)[0], shown, self._first_render)
+            return viewer_of(self.all_splats(planes), shown, self._first_render)
 
         if self.job.part.reports:
             guarded = partial(_guarded, work, "the report has no view in 3D")
@@ -368,7 +349,7 @@ class Keeper:
         self.session.drain()
         with self.log.off_clock("files"):
             self.take()
-            splats = self.files.splats(self.planes(), "splats.ply", sky=self.session.store.sky())
+            splats = self.files.splats(self.planes(), "splats.ply")
             outcome(self.files.checkpoint(self.state), "the checkpoint")
             outcome(splats, "splats.ply")
 
@@ -377,8 +358,8 @@ class Keeper:
         session = self.session
         session.drain()
         with self.log.off_clock("files"):
-            values, own = session.store.values(), f"splats_{session.step}.ply"
-            self.files.splats(values, "splats.ply", own, sky=session.store.sky())
+            own = f"splats_{session.step}.ply"
+            self.files.splats(session.store.values(), "splats.ply", own)
 
     def keep(self) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a
@@ -399,15 +380,16 @@ class Keeper:
     @contextmanager
     def last(self, view: str | None) -> Iterator[dict[str, np.ndarray]]:
         """Files of the last step from the host's copy of the state, of which the block gets the
-        values of splats: it measures them on the device meanwhile. view: with which the report's
+        values of the model: it measures them on the device meanwhile. view: with which the report's
         viewer begins."""
         session, files = self.session, self.files
         over = session.step == session.schedule.steps
-        sky = session.store.fill_sky() if over else session.store.sky()
+        if over:
+            session.store.fill_sky()
         self.take()  # before the device is given more to do
         planes = self.planes()
-        files.viewer(planes, view, sky)  # takes longest
-        splats = files.splats(planes, "splats.ply", over=over, sky=sky)
+        files.viewer(planes, view)  # takes longest
+        splats = files.splats(planes, "splats.ply", over=over)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
             self._last_splats = splats
@@ -419,9 +401,9 @@ class Keeper:
             log.set_result(self.state.log)
 
     def planes(self) -> dict[str, np.ndarray]:
-        """The trained values of splats in the newest copy of the state."""
-        names = (name for name in quantities.values() if name in self.state.buffers)
-        return {name: self.state.buffers[name] for name in names}
+        """The trained values of the model in the newest copy of the state."""
+        buffers = self.state.buffers
+        return {name: buffers[name] for name in quantities.drawn() if name in buffers}
 
     def rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and returns how to continue."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,12 @@ from tqdm import tqdm
 from hardsplat.base.background import Background, outcome
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.io.model import load_model
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.sky import load_drawn
 from hardsplat.io.splats import open_splats
 from hardsplat.model import morton
 from hardsplat.model.framing import nearest_to_axes
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.sky import Sky
 from hardsplat.results.model import find_model
 from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig
@@ -59,17 +59,10 @@ def _shows_an_object(scene: Scene) -> bool:
 
 
 def initial_gaussians(
-    start: StartSettings, scene: Scene, sh_degree: int, seed: int = 42
+    start: StartSettings, scene: Scene, sh_degree: int, seed: int = 42, most: int = 0
 ) -> Gaussians:
-    """Splats at the SfM points, random ones in a cube, or those of a file."""
-    return _first(start, scene, sh_degree, seed)[0]
-
-
-def _first(
-    start: StartSettings, scene: Scene, sh_degree: int, seed: int, most: int = 0
-) -> tuple[Gaussians, Sky | None]:
-    """initial_gaussians, and the sky of a file. most: points of the scene that are taken, at
-    random; 0: all.
+    """Splats at the SfM points, random ones in a cube, or the model of a file. most: points of the
+    scene that are taken, at random; 0: all.
 
     Neighbours are visible together, so they are contiguous in memory, and those that they grow
     mostly are as well (docs/results/speed.md).
@@ -88,27 +81,17 @@ def _first(
     order = morton.order_by_rank(points)
     gaussians = Gaussians.from_points(points[order], colors[order], sh_degree, start.init_opa)
     gaussians.scales = gaussians.scales * np.float32(start.init_scale)
-    return gaussians, None
+    return gaussians
 
 
-def _given(path: Path, sh_degree: int) -> tuple[Gaussians, Sky | None]:
-    """Splats of a file or a result folder as training takes them, SH bands up to that degree and
-    nothing at the end of its range, where gradients vanish; and the sky behind them."""
-    given, sky = load_drawn(find_model(path)[0])
+def _given(path: Path, sh_degree: int) -> Gaussians:
+    """The model of a file or a result folder as training takes it, SH bands up to that degree and
+    nothing at the end of its range, where gradients vanish."""
+    given = load_model(find_model(path)[0])
     given = given[morton.order_by_rank(given.means)]
     opacities = np.clip(given.opacities, *_OPACITIES)
     scales, sh = np.maximum(given.scales, _LEAST_SCALE), given.sh[:, : (sh_degree + 1) ** 2]
-    first = Gaussians(given.means, given.quats, scales, opacities, sh, given.extra, check=False)
-    return first, sky
-
-
-def _put_sky(start: Checkpoint, sky: Sky) -> None:
-    """A new sky begins as that of a file; a note where there is no place for it."""
-    place = start.buffers["sky"]
-    if place.shape[1:] == sky.texels.shape:
-        place[:] = sky.texels
-    else:
-        tqdm.write("note: the sky of --init is left out (--background sphere trains it on)")
+    return replace(given, scales=scales, opacities=opacities, sh=sh, check=False)
 
 
 class InitialSplats:
@@ -126,10 +109,10 @@ class InitialSplats:
         background: Background,
     ):
         start, degree, most = config.start, config.model.sh_degree, config.densify.cap_max
-        self._make = lambda: _first(start, scene, degree, config.run.seed, most)
+        self._make = lambda: initial_gaussians(start, scene, degree, config.run.seed, most)
         self._checkpoint = checkpoint
         self._random = checkpoint is None and is_random(start, scene)
-        self._begun: Future[tuple[Gaussians, Sky | None]] | None = None
+        self._begun: Future[Gaussians] | None = None
         points = len(scene.points)
         self.count = start.init_num_pts if self._random else min(points, most or points)
         if checkpoint:
@@ -158,8 +141,8 @@ class InitialSplats:
         if self._random:
             session.capacity.check(self.count, session.drawing.rasterizer)
         begun, self._begun = self._begun, None
-        first, sky = outcome(begun, "the first splats") if begun else self._make()
-        start = session.initial(first)
-        if sky is not None:
-            _put_sky(start, sky)
-        return start
+        first = outcome(begun, "the first splats") if begun else self._make()
+        if first.sky and len(first.sky.texels) != session.job.views.texels:
+            tqdm.write("note: the sky of --init is left out (--background sphere trains it on)")
+            first = replace(first, sky=None, check=False)
+        return session.initial(first)

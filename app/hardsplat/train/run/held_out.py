@@ -16,7 +16,7 @@ from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.core.sky import drawn
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.results.metrics import quality
 from hardsplat.tables import quantities
 from hardsplat.train.features.poses import focused_scene
@@ -176,8 +176,8 @@ class HeldOut:
                 f"step {step}: held-out {quality(result)}, "
                 f"{result['splats']:,} splats, {result['training_seconds']:.1f} s"
             )
-        if planes is not None and (sky := self.session.store.sky()) is not None:
-            result |= self._measure_as_splats(files.with_sky(planes, sky)[0])
+        if planes is not None and self.session.job.views.texels:
+            result |= self._measure_as_splats(files.all_splats(planes))
         if planes is not None and c.poses.pose_opt:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))
 
@@ -188,7 +188,7 @@ class HeldOut:
         frame = evaluation_frame(session.job.config.scene, gaussians.sh_degree)
         try:
             with ExitStack() as stack:
-                parameters = drawn(session.device, gaussians)
+                parameters = Parameters.of(session.device, gaussians)
                 stack.callback(parameters.destroy)
                 raster = session.drawing.without_filter(parameters)
                 stack.callback(raster.destroy)
@@ -207,7 +207,7 @@ class HeldOut:
         rasterizer = session.drawing.rasterizer
         job = refining_job(device, config, rasterizer, views, scene.extent, gaussians)
         try:
-            cameras = refine_held_out(device, job, views, gaussians, stopped, session.store.sky())
+            cameras = refine_held_out(device, job, views, gaussians, stopped)
             measures = []
             asked = Asked(cameras=cameras, fitted=True, colors=self._colors())
             for m in self._measures(views, asked, config.run.quiet) if cameras else ():

@@ -132,7 +132,8 @@ class SplatStore:
     def snapshot(self, step: int, allocate: Allocate = fresh) -> Checkpoint:
         """Everything that a resume needs. step: that was reached. allocate: gives the arrays."""
         n = self.count()
-        arrays = {name: self._read(name, n, allocate) for name in self._kept()}
+        read, items = self.parameters.read, self.parameters.items
+        arrays = {x: read(x, items(x, n), allocate(x, self._shape(x, n))) for x in self._kept()}
         return Checkpoint(step, self._job.config.model.sh_degree, arrays)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -155,14 +156,9 @@ class SplatStore:
         averages = [q.average for q in splats] if self.parameters.averaged else ()
         return [*names, *averages, *self._job.strategy.follows]
 
-    def _read(self, name: str, n: int, allocate: Allocate = fresh) -> np.ndarray:
-        out = allocate(name, self._shape(name, n))
-        return self.parameters.read(name, self.parameters.items(name, n), out)
-
     def values(self) -> dict[str, np.ndarray]:
-        """(planes, splats, width) of every trained quantity of splats, by name."""
-        n = self.count()
-        return {q.name: self._read(q.name, n) for q in quantities.of("splat")}
+        """The trained values of splats and sky, (planes, items, width) by name."""
+        return self.parameters.values(self.count())
 
     def trained(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels."""
@@ -173,16 +169,10 @@ class SplatStore:
         self._drain()
         return self.parameters.download()
 
-    def sky(self) -> Sky | None:
-        """The sky, where there is one."""
-        return Sky(self.trained("sky")[0]) if self.parameters.texels else None
-
-    def fill_sky(self) -> Sky | None:
-        """Gives directions that no photograph saw the colours around them. Returns the sky."""
-        if (sky := self.sky()) is None:
-            return None
-        self.parameters.write("sky", (sky := sky.filled()).texels[None])
-        return sky
+    def fill_sky(self) -> None:
+        """Gives directions that no photograph saw the colours around them."""
+        if self.parameters.texels:
+            self.parameters.write("sky", Sky(self.trained("sky")[0]).filled().texels[None])
 
 
 def roomy(n: int) -> int:
