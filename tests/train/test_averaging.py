@@ -41,7 +41,7 @@ def test_the_end_is_the_mean_of_the_samples(device, scene):
     of_all = {name: int(need.total) * session.store.capacity for name, need in each.items()}
     sizes = {name: device.usage.by_name[name] for name in each}
     assert sizes == pytest.approx(of_all, rel=0.1)  # in the host's memory
-    session.take_averages()
+    session.finish()
     assert device.usage.on_device == on_device and not {*each} & {*device.usage.by_name}
     found = session.store.values()
     assert len(samples) == 4  # after steps 8, 12, 16 and 20
@@ -66,7 +66,7 @@ def test_a_resumed_run_ends_alike(device, scene, tmp_path):
     second.restore(loaded)
     for session in (first, second):
         sampled(session)
-        session.take_averages()
+        session.finish()
     ends = [session.snapshot() for session in (first, second)]
     assert same_state(*ends) and "average_means" not in ends[0].buffers
     third.restore(loaded)  # its last steps are others
@@ -92,7 +92,7 @@ def test_without_memory_for_averages_a_run_ends_as_its_last_step_leaves_it(
         session.restore(state)
     sampled(session)
     before = session.snapshot()
-    session.take_averages()
+    session.finish()
     assert session.step == 20 and same_state(before, session.snapshot())
     said = capsys.readouterr()
     assert (said.out + said.err).count("note: no averages over the last steps: 12 MB do not") == 1

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-SIDE = 128  # texels a side: 1.6 degrees each
 WELL_SEEN = 0.1  # of a texel, below which its colours come from those around it too
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 Of = Literal["splat", "photograph", "camera", "texel"]
 ORDER: tuple[Of, ...] = ("splat", "photograph", "camera", "texel")
 HIGHEST_DEGREE = 3  # of spherical harmonics
+TEXELS = 128**2  # of a sky that is trained: 1.6 degrees each
 
 
 @dataclass(frozen=True)

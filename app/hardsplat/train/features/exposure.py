@@ -85,7 +85,7 @@ def save_exposures(
 
 
 def _parts(job: Job) -> StepParts | None:
-    name, cameras = job.config.exposure.exposure, job.views.items["camera"]
+    name, cameras = job.config.exposure.exposure, job.items["camera"]
     return exposure_parts(name, cameras, tiles(*job.views.canvas)) if EXPOSURES[name].slot else None
 
 

@@ -18,6 +18,6 @@ def _parts(lens: str, texels: int) -> StepParts:
 
 FEATURE = Feature(
     "sky",
-    lambda job: _parts(job.views.lens, job.views.texels) if job.views.texels else None,
+    lambda job: _parts(job.views.lens, job.items["texel"]) if job.items["texel"] else None,
     lambda: [_parts(lens, 1) for lens in LENSES],
 )

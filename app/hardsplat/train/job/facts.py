@@ -19,7 +19,6 @@ from hardsplat.raster.core.choose import timing_enabled
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables.quantities import Of
 from hardsplat.train.strategies import STRATEGIES
 
 POINTS = 4_000  # most of a sample
@@ -33,8 +32,7 @@ class Views:
     canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers:
     which of the scene's physical cameras took each view, counted from 0; by default one took all.
     distorted: other cameras that the session's rasterizer draws distort, as these may.
-    texels: of the sky that is optimized behind the splats, 0 without one. faces: views of each
-    photograph, one after the other.
+    faces: views of each photograph, one after the other.
     """
 
     cameras: Sequence[Camera]
@@ -42,7 +40,6 @@ class Views:
     extent: float
     numbers: Sequence[int] = ()
     distorted: bool = False
-    texels: int = 0
     faces: int = 1
 
     @property
@@ -50,15 +47,6 @@ class Views:
         """Which cameras the rasterizer takes."""
         bent = self.distorted or any(camera.distortion for camera in self.cameras)
         return "distorted" if bent else "pinhole"
-
-    @property
-    def items(self) -> dict[Of, int]:
-        """How many photographs, cameras and texels of the sky there are."""
-        return {
-            "photograph": len(self.cameras),
-            "camera": max(self.numbers, default=0) + 1,
-            "texel": self.texels,
-        }
 
     def shown(self, points: np.ndarray) -> tuple[float, np.ndarray]:
         """The share of points (N, 3), in world units, that a view holds in the mean, whether or not

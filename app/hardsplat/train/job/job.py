@@ -11,10 +11,11 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.contract.footprint import host_bytes
-from hardsplat.model.sky import SIDE
 from hardsplat.raster.backends import BACKENDS, training_needs
 from hardsplat.settings.rasterizers import Options
 from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
+from hardsplat.tables.quantities import Of
 from hardsplat.train.job import validation
 from hardsplat.train.job.facts import WHOLE, Facts, ScenePart, Views, fitting
 from hardsplat.train.job.schedule import Schedule
@@ -76,6 +77,13 @@ class Job:
     def flat(self) -> dict[str, Any]:
         """All settings by name."""
         return self.config.flat()
+
+    @cached_property
+    def items(self) -> dict[Of, int]:
+        """How many there are of what is trained besides splats."""
+        cameras, numbers = self.views.cameras, self.views.numbers
+        texels = quantities.TEXELS if quantities.chosen("texel", self.flat) else 0
+        return {"photograph": len(cameras), "camera": max(numbers, default=0) + 1, "texel": texels}
 
     @property
     def strategy(self) -> type[Strategy]:
@@ -205,8 +213,6 @@ def decide(config: TrainConfig, facts: Facts) -> Job:
             decisions.append(found)
     views = facts.views
     held = validation.held_views(config, len(views.cameras), views.faces)
-    if config.scene.background == "sphere":
-        views = replace(views, texels=SIDE**2)
     decay = facts.decay if validation.decays(config) else config.adam.opacity_decay
     return Job(
         config,

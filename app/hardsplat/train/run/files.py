@@ -384,8 +384,6 @@ class Keeper:
         viewer begins."""
         session, files = self.session, self.files
         over = session.step == session.schedule.steps
-        if over:
-            session.store.fill_sky()
         self.take()  # before the device is given more to do
         planes = self.planes()
         files.viewer(planes, view)  # takes longest

@@ -142,7 +142,7 @@ class InitialSplats:
             session.capacity.check(self.count, session.drawing.rasterizer)
         begun, self._begun = self._begun, None
         first = outcome(begun, "the first splats") if begun else self._make()
-        if first.sky and len(first.sky.texels) != session.job.views.texels:
+        if first.sky and len(first.sky.texels) != session.job.items["texel"]:
             tqdm.write("note: the sky of --init is left out (--background sphere trains it on)")
             first = replace(first, sky=None, check=False)
         return session.initial(first)

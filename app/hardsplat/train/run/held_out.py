@@ -176,7 +176,7 @@ class HeldOut:
                 f"step {step}: held-out {quality(result)}, "
                 f"{result['splats']:,} splats, {result['training_seconds']:.1f} s"
             )
-        if planes is not None and self.session.job.views.texels:
+        if planes is not None and self.session.job.items["texel"]:
             result |= self._measure_as_splats(files.all_splats(planes))
         if planes is not None and c.poses.pose_opt:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))

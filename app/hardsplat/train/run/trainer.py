@@ -229,7 +229,7 @@ class Trainer:
                     self.keeper.keep()
                 s.drain()
                 if s.step == s.schedule.steps:
-                    s.take_averages()
+                    s.finish()
                 with self.log.off_clock("files"):
                     self.write_last()
             metrics = self.write_results()

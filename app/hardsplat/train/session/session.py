@@ -142,7 +142,7 @@ class Session:
         job = self.job
         weight = job.config.loss.opacity_reg + self._more_opacity_reg
         settings, degree = job.flat | {"opacity_reg": weight}, job.config.model.sh_degree
-        terms = loss_terms(settings, job.views.extent, job.views.items, degree, capacity)
+        terms = loss_terms(settings, job.views.extent, job.items, degree, capacity)
         self.weights = terms["weight"].astype(np.float64)
         return terms
 
@@ -160,7 +160,7 @@ class Session:
 
     def initial(self, gaussians: Gaussians) -> Checkpoint:
         """Step 0 with these splats."""
-        first = Checkpoint.initial(gaussians, self.job.config.model.sh_degree, self.job.views.items)
+        first = Checkpoint.initial(gaussians, self.job.config.model.sh_degree, self.job.items)
         for name, values in self.job.part.exposures.items():
             first.buffers[name][:] = values
         return first
@@ -173,7 +173,7 @@ class Session:
         """Continues where a checkpoint was made. Raises OutOfMemory like start, UserError where it
         is of other photographs than the session's."""
         n, job = state.splats, self.job
-        others = of_other_items(state, job.views.items, job.flat)
+        others = of_other_items(state, job.items, job.flat)
         self.drain()
         self.capacity.check(n, self.drawing.rasterizer)
         self.drawing.drop()
@@ -287,12 +287,12 @@ class Session:
         if self.store.keep_averages(self.store.count()):
             self._queue("average")
 
-    def take_averages(self) -> None:
-        """Splats become their averages, where those are kept, after all that was queued."""
-        if self.store.parameters.averaged:
-            self.drain()
-            self.device.wait_idle()
-            self.store.parameters.take_averages(self.store.count())
+    def finish(self) -> None:
+        """Splats become their averages, where those are kept, after all that was queued; directions
+        that no photograph saw get the colours around them."""
+        self.drain()
+        self.device.wait_idle()
+        self.store.finish()
 
     # -- drawing -----------------------------------------------------------------------------------
 

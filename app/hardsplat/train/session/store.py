@@ -83,7 +83,7 @@ class SplatStore:
                 job.config.model.sh_degree,
                 job.config.adam.moments,
                 "none" if job.config.gradient.estimates else gradients,
-                job.views.items,
+                job.items,
                 job.strategy.follows,
                 out_of_core=job.out_of_core,
             )
@@ -169,8 +169,10 @@ class SplatStore:
         self._drain()
         return self.parameters.download()
 
-    def fill_sky(self) -> None:
-        """Gives directions that no photograph saw the colours around them."""
+    def finish(self) -> None:
+        """See Session.finish."""
+        if self.parameters.averaged:
+            self.parameters.take_averages(self.count())
         if self.parameters.texels:
             self.parameters.write("sky", Sky(self.trained("sky")[0]).filled().texels[None])
 

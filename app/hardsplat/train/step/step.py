@@ -162,7 +162,7 @@ class TrainingStep:
         fetches = [fetch_pass(photos.pixel_bytes)] if photos.fetched else []
         self._fetch = build_all(device, fetches).get("fetch")
         # kinds of which something is trained
-        items, flat = job.views.items, job.flat
+        items, flat = job.items, job.flat
         self._moving = {kind: n for kind, n in items.items() if quantities.chosen(kind, flat)}
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
