@@ -25,7 +25,6 @@ from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.passes import declared as passes
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
@@ -86,9 +85,9 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
         if session.job.config.densify.strategy != "none":
             session.densify()
     if session.job.strategy.resets:
-        session._queue("reset")
-    for name in (n for n in ("thin", "resort") if n in session.drawing.actions):
-        submit(device, [session.drawing.actions[name]()])
+        session.drawing.queue("reset")
+    for name in (n for n in ("thin", "resort") if n in session.drawing._actions):
+        session.drawing.queue(name)
     session.run(2)
     state = session.snapshot()
     OPENED.pop().destroy()

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from hardsplat.gpu.device.queue import submit
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.tables import quantities
 from hardsplat.train.step import resort
@@ -45,7 +44,7 @@ def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
     session.drain()
     before = everything(session)
     centre = before["means"][0][len(before["means"][0]) // 2]
-    submit(device, [session.drawing.actions["resort"]()])
+    session.drawing.queue("resort")
     session.drain()
     after = everything(session)
     keys = morton(before["means"][0], centre, session.job.views.extent)

@@ -79,7 +79,8 @@ class VisibleShare:
 @dataclass
 class Drawing:
     """What draws a session's splats: the rasterizer, buffers as large as the capacity, and the
-    commands recorded with both. `make` makes them for the room that there is.
+    commands recorded with both. `make` makes them for the room that there is; commands whose
+    buffers were replaced since, as an evaluation does too, are recorded again before their use.
 
     parts: of the job's features. shared: what is there whatever the number of splats, by contract
     name. pairs: what lists have room for. visible: what steps see, for the room of working sets.
@@ -87,9 +88,8 @@ class Drawing:
     first that run.
 
     From the first `make` on, raster: draws the splats. resources: of every pass, by contract name.
-    sizes: recorded commands that derive work sizes from the number of splats. actions: those of the
-    strategy, by name; each is recorded when it is first due. working: what is drawn instead of all
-    splats, if anything is.
+    sizes: recorded commands that derive work sizes from the number of splats. working: what is
+    drawn instead of all splats, if anything is.
     """
 
     device: Device
@@ -172,11 +172,26 @@ class Drawing:
         room, store = self.working.capacity, self.store
         return self.visible.is_short(room, store.bound, store.capacity)
 
-    @property
-    def outdated(self) -> bool:
-        """Whether the rasterizer has other buffers than those that the commands were recorded
-        with."""
-        return self.raster.resources is not self._drawn_from
+    def _renew(self) -> None:
+        if self.raster.resources is not self._drawn_from:
+            self.pairs.fit(self.raster)  # for want of memory there may be none
+            self.runner.drain()
+            self.record(self._schedule)
+
+    def run(self, views: np.ndarray, scored: Sequence[bool]) -> None:
+        """Queues a batch of steps, with lists that have room. views, scored: of each step, see
+        StepRunner."""
+        self.pairs.fit(self.raster)
+        self._renew()
+        self.runner.run(views, self.photos.place, self.raster.pair_capacity, scored)
+
+    def action(self, name: str) -> Recorder:
+        """Commands of the strategy between steps, which are recorded when they are first due."""
+        self._renew()
+        return self._actions[name]()
+
+    def queue(self, name: str) -> None:
+        submit(self.device, [self.action(name)])
 
     def record(self, schedule: Schedule) -> None:
         """Records the commands again, after all that was queued, refinements too, which have no
@@ -184,7 +199,7 @@ class Drawing:
         self.device.wait_idle()
         self._on_all.destroy()
         job, parameters = self.job, self.store.parameters
-        self._drawn_from = self.raster.resources
+        self._schedule, self._drawn_from = schedule, self.raster.resources
         self.resources = {**self.shared, **self.raster.resources, **self._scratch}
         step = TrainingStep(self.device, job, schedule, self.raster, self.parts, self.photos)
         self.runner.record(self.resources, self._poisoned(step.record), job.strategy.scores)
@@ -195,7 +210,7 @@ class Drawing:
         self._resorting = actions.pop("resort", None)
         if self._resorting and not self.working:
             actions["resort"] = self._resorting
-        self.actions = {name: cache(partial(recorded, record)) for name, record in actions.items()}
+        self._actions = {name: cache(partial(recorded, each)) for name, each in actions.items()}
 
     def _poisoned(self, record: Callable[..., None]) -> Callable[..., None]:
         """A step before which tests may have all scratch filled, see step_poison."""
@@ -216,10 +231,11 @@ class Drawing:
     def resort(self) -> None:
         """Queues what puts splats in order. Out of core they are in order when it returns, or as
         before where there is no memory for it."""
-        if "resort" in self.actions:
-            submit(self.device, [self.actions["resort"]()])
+        if "resort" in self._actions:
+            self.queue("resort")
         if not (self._resorting and self.working):
             return
+        self._renew()
         device, n = self.device, self.store.capacity
         device.wait_idle()
         try:

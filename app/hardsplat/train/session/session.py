@@ -15,7 +15,6 @@ from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import by_purpose
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import Owned, allocate_filled, buffer_in
@@ -236,34 +235,20 @@ class Session:
             bound = self.store.bound
             self._redraw()
             self.store.bound = bound
-        self.pairs.fit(self.raster)
-        self._renew()
         held, until = job.held, self.schedule.main_steps
         order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
         scored = [strategy.scored(step) for step in range(first, first + steps)]
-        views, pairs = job.epoch[order], self.raster.pair_capacity
-        self.runner.run(views, self.photos.place, pairs, scored)
-
-    def _renew(self) -> None:
-        """Records commands again whose buffers were replaced: an evaluation makes room too."""
-        if self.drawing.outdated:
-            self.pairs.fit(self.raster)  # for want of memory there may be none
-            self.drain()
-            self.drawing.record(self.schedule)
+        self.drawing.run(job.epoch[order], scored)
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
         self.runner.drain()
 
-    def _queue(self, action: str) -> None:
-        submit(self.device, [self.drawing.actions[action]()])
-
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
-        self._renew()
         strategy = self.schedule.strategy
         for name in strategy.due(self.step):
-            self.densify() if name == "densify" else self._queue(name)
+            self.densify() if name == "densify" else self.drawing.queue(name)
         if resort_due(strategy, self.step):
             self.drawing.resort()
 
@@ -272,20 +257,19 @@ class Session:
         wanted = self.schedule.strategy.growth(self.step, self.store, self._planned)
         if wanted > self.store.capacity:
             self._grow(wanted)
-        self._queue("densify")
+        self.drawing.queue("densify")
         self.store.bound = min(wanted, self.store.capacity)
 
     def _planned(self, n: int) -> int:
         """Splats that the strategy's plan wants to add to the n that there are."""
-        self.drawing.actions["plan"]().run_once()
+        self.drawing.action("plan").run_once()
         sums = buffer_in(self.resources, "flag_sums")
         return int(sums.download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""
-        self._renew()
         if self.store.keep_averages(self.store.count()):
-            self._queue("average")
+            self.drawing.queue("average")
 
     def finish(self) -> None:
         """Splats become their averages, where those are kept, after all that was queued; directions
