@@ -90,7 +90,7 @@ class Estimates:
         made = backend.options.of(config.raster, config.gradient)
         self.pairs = made.stochastic.gradient_pairs
         self.parameters = Parameters(device, scene.n, scene.camera["sh_degree"], gradients="all")
-        self.raster = backend.rasterizer(device, self.parameters, *size, made, sink=STORE)
+        self.raster = backend(device, self.parameters, *size, made, sink=STORE)
         self.own = allocate_loss(device, *size, differences=True)
         counts = {"loss_terms": 1, "history": contract.CONSTANTS["HISTORY"]}
         for name, n in {**counts, "photos": size[0] * size[1]}.items():

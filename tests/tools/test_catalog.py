@@ -164,7 +164,7 @@ def test_training_finds_its_modules(device, rasterizer, gradient):
 
 
 def draws(device, options, parameters, pictures=("image",), sink=STORE, name="hardware"):
-    raster = BACKENDS[name].rasterizer(device, parameters, SIZE, SIZE, options, sink)
+    raster = BACKENDS[name](device, parameters, SIZE, SIZE, options, sink)
     recorder = Recorder(device, raster.resources)
     for picture in pictures:
         raster.record_forward(recorder, picture)

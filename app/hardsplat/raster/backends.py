@@ -1,84 +1,25 @@
-"""Rasterizers by name. A backend is one module and one row here."""
+"""Rasterizers by name. A backend is one class and one row here."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from hardsplat.base.errors import UserError
 from hardsplat.contract.footprint import STATISTICS, Need, needs
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.resources import Lives
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core.choose import Search
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.rasterizer import Rasterizer, Variants
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import Sink
-from hardsplat.raster.hardware import rasterizer as hardware
-from hardsplat.raster.hardware.draws import FRAGMENTS
 from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
-from hardsplat.raster.hardware.rows import HardwareOptions
-from hardsplat.raster.tiled import rasterizer as tiled
-from hardsplat.raster.tiled.lists import COUNTED
-from hardsplat.raster.tiled.rasterizer import LIVES, PAIRS, TiledRasterizer
-from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
+from hardsplat.raster.tiled.rasterizer import TiledRasterizer
 from hardsplat.settings.learning import GradientSettings
 from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.settings.train import FIELDS
 from hardsplat.settings.typed import RasterizerName
 from hardsplat.tables.formats import MOMENT_FORMATS
 
-
-@dataclass(frozen=True)
-class Backend:
-    """What a rasterizer offers. Functions of (device, options) raise UserError for what the device
-    cannot run.
-
-    first_runnable: options with the first rows that run instead of those that would be timed.
-    sources: the shaders it is made of. needs: what one splat takes in training, besides
-    hardsplat.contract.footprint.needs. without: buffers that it does not have. lives: of those that
-    lie in one memory while a training with analytic gradients draws.
-    """
-
-    rasterizer: type[Rasterizer]
-    options: type[HardwareOptions] | type[TiledOptions]
-    resolve: Callable[[Device, Any], Variants]
-    first_runnable: Callable[[Device, Any], Any]
-    sources: Callable[[Device, Any], set[ShaderSource]]
-    note: str
-    needs: Mapping[str, Need] = field(default_factory=dict)
-    without: tuple[str, ...] = ()
-    lives: Lives = field(default_factory=dict)
-
-    def passes(
-        self, device: Device, sh_planes: int, width: int, height: int, options: Any, sink: Sink
-    ) -> list:
-        """All that it builds at first. options: without anything left to time."""
-        plan = self.rasterizer.plan(device, sh_planes, width, height, options, sink)
-        return self.rasterizer.all_passes(*plan)
-
-
-BACKENDS = {
-    "hardware": Backend(
-        HardwareRasterizer,
-        HardwareOptions,
-        hardware.rows_of,
-        hardware.first_runnable,
-        hardware.sources,
-        "quads through the graphics pipeline, gradients reduced in the fragment shader",
-        {"fragments": FRAGMENTS},
-        without=COUNTED,
-    ),
-    "tiled": Backend(
-        TiledRasterizer,
-        TiledOptions,
-        TiledRows.resolve,
-        tiled.first_runnable,
-        tiled.sources,
-        "splats listed by tile of 16x16 pixels, in compute shaders alone",
-        PAIRS,
-        lives=LIVES,
-    ),
-}
+BACKENDS: dict[str, type[Rasterizer]] = {"hardware": HardwareRasterizer, "tiled": TiledRasterizer}
 
 
 def rasterizer_named(word: str) -> RasterizerName:
@@ -99,9 +40,10 @@ def training_needs(
     """What one splat takes in training, by name. estimates: as of
     hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
     backend = BACKENDS[rasterizer]
-    without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
+    others = (name for other in BACKENDS.values() if other is not backend for name in other.alone)
+    without = (*others, *(name for name in STATISTICS if name not in statistics))
     each = needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without)
-    lives = {} if estimates else backend.lives
+    lives = {} if estimates else backend.overlaid
     all_needs = {**each, **backend.needs}.items()
     return {name: replace(need, lives=lives.get(name)) for name, need in all_needs}
 
@@ -184,9 +126,7 @@ def fastest(device: Device, raster: RasterSettings, gradient: GradientSettings) 
         device: Device, parameters: Parameters, width: int, height: int, choice: _Choice, sink: Sink
     ) -> Rasterizer:
         name = choice.rasterizer
-        return BACKENDS[name].rasterizer(
-            device, parameters, width, height, options[name], sink=sink
-        )
+        return BACKENDS[name](device, parameters, width, height, options[name], sink=sink)
 
     def sources(choice: _Choice) -> set[ShaderSource]:
         return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])

@@ -120,7 +120,7 @@ class Renderer:
             self._sums = {"sky_sums": allocate_sums(self.device, texels)} if texels else {}
             self._parts.add_all(self._sums.values())
             self._gather = build_all(self.device, gather_passes(lens)) if texels else {}
-            make, options = self._backend.rasterizer, replace(self._options, lens=lens)
+            make, options = self._backend, replace(self._options, lens=lens)
             raster = make(self.device, parameters, width, height, options, STORE)
             self.raster = self._parts.add(raster)
             self._record()

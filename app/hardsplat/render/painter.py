@@ -16,9 +16,9 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import Owned, buffer_in
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.backends import Backend
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.pictures import allocate_show, palette_data, record_show
 from hardsplat.render.streaming import StreamedSplats
 from hardsplat.tables.pictures import PICTURES
@@ -85,7 +85,7 @@ class Painter:
     """
 
     device: Device
-    backend: Backend
+    backend: type[Rasterizer]
     options: Any
     gaussians: InitVar[Gaussians | StreamedSplats]
     width: int
@@ -106,8 +106,7 @@ class Painter:
             else:
                 parameters = self._parts.add(Parameters.of(device, gaussians))
             self._parameters = parameters
-            make = self.backend.rasterizer
-            raster = make(device, parameters, width, height, self.options, sink=None)
+            raster = self.backend(device, parameters, width, height, self.options, sink=None)
             self.raster = self._parts.add(raster)
             self._shown = allocate_show(device, width, height)
             self._parts.add_all(self._shown.values())

@@ -91,29 +91,6 @@ class RasterSettings(Owner):
     tiled: TiledSettings = part(TiledSettings)
 
 
-# options that follow from other settings and from cameras
-NO_SETTINGS = ("stochastic", "lens")
-
-
-@dataclass(frozen=True)
-class Options:
-    """A dataclass whose fields have the names of settings, but for NO_SETTINGS."""
-
-    @classmethod
-    def settings(cls) -> list[str]:
-        """Names of the options that are settings."""
-        return [f.name for f in fields(cls) if f.name not in NO_SETTINGS]
-
-    @classmethod
-    def of(cls, raster: RasterSettings, gradient: GradientSettings) -> Self:
-        """From settings of these names. `stochastic` is made of its own, where it is chosen."""
-        flat = raster.flat() | gradient.flat()
-        found = {name: flat[name] for name in cls.settings()}
-        if gradient.gradient == "stochastic" and hasattr(cls, "stochastic"):
-            found["stochastic"] = Stochastic.of(gradient.stochastic)
-        return cls(**found)
-
-
 @dataclass(frozen=True)
 class Stochastic:
     """Training by stochastic gradients, see raster/core/stochastic.py. perturbations: what every
@@ -131,3 +108,32 @@ class Stochastic:
             if q.perturbation
         )
         return cls(settings.gradient_pairs, sizes)
+
+
+# options that follow from other settings and from cameras
+NO_SETTINGS = ("stochastic", "lens")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a rasterizer gets: fields have the names of settings, but for NO_SETTINGS."""
+
+    atomics: str = "auto"
+    antialiased: bool = False  # opacities times the compensation of the dilation
+    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
+    stochastic: Stochastic | None = None  # gradients from perturbed images
+    gradient: str = "auto"  # auto: analytic; stochastic: see above
+
+    @classmethod
+    def settings(cls) -> list[str]:
+        """Names of the options that are settings."""
+        return [f.name for f in fields(cls) if f.name not in NO_SETTINGS]
+
+    @classmethod
+    def of(cls, raster: RasterSettings, gradient: GradientSettings) -> Self:
+        """From settings of these names. `stochastic` is made of its own, where it is chosen."""
+        flat = raster.flat() | gradient.flat()
+        found = {name: flat[name] for name in cls.settings()}
+        if gradient.gradient == "stochastic":
+            found["stochastic"] = Stochastic.of(gradient.stochastic)
+        return cls(**found)

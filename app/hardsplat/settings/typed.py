@@ -14,6 +14,14 @@ RasterizerName = Literal["hardware", "tiled"]
 class RasterizerOptions(TypedDict, total=False):
     """Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them."""
 
+    atomics: Literal["auto", "native", "cas"]
+    """how gradients are added to memory; auto: the fastest here (default: auto)"""
+    antialiased: bool
+    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting; most
+    other programs draw such splats too bold (default: False)"""
+    gradient: Literal["auto", "analytic", "stochastic"]
+    """analytic; stochastic: from two perturbed images (configs/stochastic.toml); auto: analytic
+    (default: auto)"""
     format: Literal["unorm8", "unorm16", "float16", "float32"]
     """render target of the image (default: float16)"""
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
@@ -31,8 +39,6 @@ class RasterizerOptions(TypedDict, total=False):
     ordering: Literal["auto", "lists", "interlock", "raster_order"]
     """what brings overlapping fragments in order; lists: on every device; auto: the fastest here
     (default: auto)"""
-    atomics: Literal["auto", "native", "cas"]
-    """how gradients are added to memory; auto: the fastest here (default: auto)"""
     block: Literal["auto", "2x2", "4x2", "1x1"]
     """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
     shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
@@ -43,12 +49,6 @@ class RasterizerOptions(TypedDict, total=False):
     least_transmittance: float
     """transmittance in front of a depth segment below which its backward pass skips pixels; more is
     faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
-    antialiased: bool
-    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting; most
-    other programs draw such splats too bold (default: False)"""
-    gradient: Literal["auto", "analytic", "stochastic"]
-    """analytic; stochastic: from two perturbed images (configs/stochastic.toml); auto: analytic
-    (default: auto)"""
     tile_backward: Literal[
         "auto",
         "reduce-scatter",

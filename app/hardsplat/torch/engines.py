@@ -13,7 +13,8 @@ import torch
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.raster.backends import BACKENDS, Backend, fastest
+from hardsplat.raster.backends import BACKENDS, fastest
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.rasterizers import Options
 from hardsplat.settings.train import TrainConfig
 from hardsplat.torch import cuda
@@ -27,7 +28,7 @@ class Engine:
     """Slots, which are made as views need them and grow with splats and pixels; one thread at a
     time."""
 
-    def __init__(self, link: Link, backend: Backend, options: Options):
+    def __init__(self, link: Link, backend: type[Rasterizer], options: Options):
         self.link, self._backend, self._options = link, backend, options
         self.lock = link.lock
         self.slots: list[Slot] = []  # in the order in which they were drawn

@@ -15,9 +15,8 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import Owned
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.raster.backends import Backend
 from hardsplat.raster.core.parameters import Planes, plane_table
-from hardsplat.raster.core.rasterizer import pairs_wanted
+from hardsplat.raster.core.rasterizer import Rasterizer, pairs_wanted
 from hardsplat.raster.core.sinks import STORE_ROWS
 from hardsplat.raster.pictures import TENSOR_PASSES
 from hardsplat.settings.rasterizers import Options
@@ -113,7 +112,7 @@ class Slot:
     OutOfMemory."""
 
     def __init__(
-        self, link: Link, backend: Backend, options: Options, key: tuple, pairs: int
+        self, link: Link, backend: type[Rasterizer], options: Options, key: tuple, pairs: int
     ) -> None:
         (capacity, sh_degree, width, height), device = key, link.device
         self._link, self._parts, self._canvas = link, Owned(), (width, height)
@@ -124,9 +123,7 @@ class Slot:
         own, before = self._parts.add, device.usage.on_device
         try:
             self._given = own(Given(link, capacity, sh_degree))
-            self.raster = own(
-                backend.rasterizer(device, self._given, width, height, options, sink=STORE_ROWS)
-            )
+            self.raster = own(backend(device, self._given, width, height, options, sink=STORE_ROWS))
             self.raster.reserve_pairs(pairs)
             sizes = {name: contract.itemsize(name) for name in ("camera", "frame")}
             sizes |= dict.fromkeys(("image_out", "d_image_in"), 16 * width * height)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardsplat.base.errors import OutOfMemory
+from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
@@ -23,11 +24,13 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import MEMORY, Lives, allocate_overlaid
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build, build_all
+from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import stochastic
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import Projection, allocate_drawn
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.core.sky import behind_pass
+from hardsplat.settings.rasterizers import Options
 from hardsplat.tables.formats import FORMATS, TargetFormat
 
 log = logging.getLogger("hardsplat")
@@ -61,6 +64,13 @@ class Rasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of
     `parameters`, by contract name.
 
+    Of the class, options: what it takes. Functions of (device, options) raise UserError for what
+    the device cannot run: resolve: the rows of these options; first_runnable: options with the
+    first rows that run instead of those that would be timed; sources: the shaders it is made of.
+    needs: what one splat takes in training, besides hardsplat.contract.footprint.needs. alone:
+    buffers that no other has. overlaid: of those that lie in one memory while a training with
+    analytic gradients draws.
+
     sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own.
     pair_capacity: pairs of a splat and a part of the canvas that fit; a frame that has more
     (counts.pairs_wanted) is drawn without some, by default the farthest. checkpoint_capacity:
@@ -69,6 +79,12 @@ class Rasterizer:
     OutOfMemory with nothing allocated.
     """
 
+    options: type[Options]
+    resolve: Callable[..., Variants]
+    first_runnable: Callable[..., Any]
+    sources: Callable[..., set[ShaderSource]]
+    needs: Mapping[str, Need] = {}
+    alone: tuple[str, ...] = ()
     rows_of: Callable[..., Any]  # device, options, whether there are gradients -> rows
     all_passes: Callable[..., list]  # what `plan` returns, and a picture
     rows: Variants
@@ -78,7 +94,7 @@ class Rasterizer:
     beyond = "the farthest are not drawn"  # what becomes of pairs that do not fit
     pair_capacity = checkpoint_capacity = 0
     least_pairs = 0  # which are not given back
-    lives = _APART
+    overlaid = lives = _APART
     _warned = False  # that pairs are left out
 
     def __init__(
@@ -134,6 +150,13 @@ class Rasterizer:
             device, sh_planes, sink, options.antialiased, options.stochastic, options.lens, order
         )
         return projection, rows, width, height, cls._divided(device, rows, height)
+
+    @classmethod
+    def passes(
+        cls, device: Device, sh_planes: int, width: int, height: int, options: Any, sink: Sink
+    ) -> list:
+        """All that it builds at first. options: without anything left to time."""
+        return cls.all_passes(*cls.plan(device, sh_planes, width, height, options, sink))
 
     def _passes(self, picture: str = "image") -> list[ComputePass | DrawPass]:
         return self.all_passes(*self._plan, picture)

@@ -25,7 +25,14 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.resolve import Variant, runnable, thresholds
 from hardsplat.raster.core.sinks import STORE, Sink
 from hardsplat.raster.core.sort import ranking_lanes
-from hardsplat.raster.hardware.draws import Blocked, FragmentLists, Listed, Ordered, forward_passes
+from hardsplat.raster.hardware.draws import (
+    FRAGMENTS,
+    Blocked,
+    FragmentLists,
+    Listed,
+    Ordered,
+    forward_passes,
+)
 from hardsplat.raster.hardware.rows import (
     SEGMENTS,
     THRESHOLD,
@@ -163,9 +170,13 @@ def first_runnable(device: Device, options: HardwareOptions) -> HardwareOptions:
 
 
 class HardwareRasterizer(Rasterizer):
-    """See Rasterizer; options: HardwareOptions. Pairs are those of fragment lists."""
+    """Quads through the graphics pipeline, gradients reduced in the fragment shader. Pairs are
+    those of fragment lists."""
 
-    rows_of = staticmethod(rows_of)
+    options, needs = HardwareOptions, {"fragments": FRAGMENTS}
+    resolve = rows_of = staticmethod(rows_of)
+    first_runnable = staticmethod(first_runnable)
+    sources = staticmethod(sources)
     all_passes = staticmethod(all_passes)
     rows: Rows
     parts, beyond = "block of pixels", "the others are not drawn"

@@ -11,7 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.core.resolve import V, ahead, name_of, resolve, threshold_of
 from hardsplat.settings.option import flag
-from hardsplat.settings.rasterizers import Options, Stochastic
+from hardsplat.settings.rasterizers import Options
 from hardsplat.tables.formats import FORMATS, TargetFormat
 from hardsplat.tables.hardware import (
     BLENDINGS,
@@ -43,16 +43,11 @@ class HardwareOptions(Options):
     # contributing fragments of 32 from which a whole subgroup is summed; 0: the fastest number
     hybrid_threshold: int = 0
     ordering: str = "auto"
-    atomics: str = "auto"
     block: str = "auto"
     shape: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
     # in front of a segment, below which its backward draw leaves a block out
     least_transmittance: float = 1e-4
-    antialiased: bool = False  # opacities times the compensation of the dilation
-    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
-    stochastic: Stochastic | None = None  # gradients from perturbed images
-    gradient: str = "auto"  # auto: analytic; stochastic: see above
 
     @property
     def blending_row(self) -> Blending | None:

@@ -31,6 +31,7 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.resolve import thresholds
 from hardsplat.raster.core.sinks import STORE, Sink
 from hardsplat.raster.tiled.lists import (
+    COUNTED,
     count_pass,
     grid,
     is_local,
@@ -248,9 +249,13 @@ def first_runnable(device: Device, options: TiledOptions) -> TiledOptions:
 
 
 class TiledRasterizer(Rasterizer):
-    """See Rasterizer; options: TiledOptions."""
+    """Splats listed by tile of 16x16 pixels, in compute shaders alone."""
 
+    options, needs, alone, overlaid = TiledOptions, PAIRS, COUNTED, LIVES
+    resolve = staticmethod(TiledRows.resolve)
     rows_of = staticmethod(rows_of)
+    first_runnable = staticmethod(first_runnable)
+    sources = staticmethod(sources)
     all_passes = staticmethod(all_passes)
     rows: TiledRows
 

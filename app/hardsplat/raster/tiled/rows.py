@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.core.resolve import name_of, resolve, runnable, threshold_of
-from hardsplat.settings.rasterizers import Options, Stochastic
+from hardsplat.settings.rasterizers import Options
 from hardsplat.tables.reductions import ATOMICS, Atomics
 from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
 
@@ -22,12 +22,6 @@ class TiledOptions(Options):
     tile_backward: str = "auto"
     # distwar: contributing lanes of 32 from which they are summed; 0: the fastest number
     tile_threshold: int = 0
-    atomics: str = "auto"
-    antialiased: bool = False  # opacities times the compensation of the dilation
-    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
-    # gradients from perturbed images, without a backward pass of tiles
-    stochastic: Stochastic | None = None
-    gradient: str = "auto"  # auto: analytic; stochastic: see above
 
 
 @dataclass(frozen=True)

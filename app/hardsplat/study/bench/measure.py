@@ -93,7 +93,7 @@ class Bench:
             parameters = own.add(Parameters(device, n, degree, moments, "written", follow=kept))
             parameters.upload(self.gaussians)
             parameters.forget()
-            raster = own.add(backend.rasterizer(device, parameters, width, height, made, sink=sink))
+            raster = own.add(backend(device, parameters, width, height, made, sink=sink))
             resources = {**raster.resources, **self._surroundings(own, parameters)}
 
             def record(timed: bool = False) -> Recorder:

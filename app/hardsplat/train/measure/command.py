@@ -78,7 +78,7 @@ def evaluate_run(
     canvas = canvas_of([view.camera for view in scene.views])
     filters = (False, True) if options.antialiased else (False,)
     rasters = [
-        backend.rasterizer(gpu, parameters, *canvas, replace(options, antialiased=each), sink=None)
+        backend(gpu, parameters, *canvas, replace(options, antialiased=each), sink=None)
         for each in filters
     ]
     frame, quiet = evaluation_frame(c, gaussians.sh_degree), config.run.quiet
@@ -114,7 +114,7 @@ def evaluate_run(
     if gaussians.sky:  # whose splats other programs draw
         parameters = Parameters.of(gpu, load_splats(ply))
         plain = replace(options, antialiased=False)
-        raster = backend.rasterizer(gpu, parameters, *canvas, plain, sink=None)
+        raster = backend(gpu, parameters, *canvas, plain, sink=None)
         table |= as_splats(raster, scene.held_out, frame, quiet)
         raster.destroy()
         parameters.destroy()

@@ -137,7 +137,7 @@ class Drawing:
                 device, store.parameters, room, job.config.adam.moments, sink.follows
             )
             self.working = self._owned.add(working)
-        raster = backend.rasterizer(device, self._drawn, *job.views.canvas, options, sink=sink)
+        raster = backend(device, self._drawn, *job.views.canvas, options, sink=sink)
         self.raster = self._owned.add(raster)
         self._scratch: dict[str, Buffer | Image] = {**allocate_refine(device, store.capacity)}
         self._owned.add_all(self._scratch.values())
@@ -162,7 +162,7 @@ class Drawing:
         # which gathers them
         sink = sink_of(job, self.parts) if self.working and not others else None
         plain, splats = replace(options, antialiased=False), others or self._drawn
-        return backend.rasterizer(self.device, splats, *job.views.canvas, plain, sink)
+        return backend(self.device, splats, *job.views.canvas, plain, sink)
 
     @property
     def is_short(self) -> bool:
