@@ -16,27 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.contract.core import CORE
-from hardsplat.contract.fit import FIT, MESH
+from hardsplat.contract import core, fit, raster, splats, train
 from hardsplat.contract.layout import BufferSpec, ImageSpec, Member, Subsystem, dtype_of
-from hardsplat.contract.raster import (
-    DRAW,
-    FRAGMENTS,
-    IMAGE,
-    PICTURE,
-    SKY,
-    SORT,
-    TENSORS,
-    TILES,
-    VIEW,
-)
-from hardsplat.contract.splats import SPLATS, STOCHASTIC, WORKING
-from hardsplat.contract.train import DEPTH, EXPOSURE, LOSS, POSE, REFINE, TRAIN
 
-_SCENES = (CORE, SPLATS, SORT, WORKING, STOCHASTIC, IMAGE, SKY, DRAW, FRAGMENTS, TILES)
-_TRAINING = (LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
-_OTHERS = (PICTURE, VIEW, FIT, MESH, TENSORS)
-SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, *_TRAINING, *_OTHERS)}
+_MODULES = (core, splats, raster, train, fit)
+_ROWS = (row for module in _MODULES for row in vars(module).values() if isinstance(row, Subsystem))
+SUBSYSTEMS: dict[str, Subsystem] = {row.name: row for row in _ROWS}
 _CONSTANTS = {n: c for s in SUBSYSTEMS.values() for n, c in s.constants.items()}
 CONSTANTS: dict[str, int] = {n: int(c.value) for n, c in _CONSTANTS.items() if c.type != "float"}
 FLOATS: dict[str, float] = {n: c.value for n, c in _CONSTANTS.items() if c.type == "float"}

@@ -25,11 +25,6 @@ _EXTENSIONS = tuple(
 )
 
 
-def headers() -> list[str]:
-    """Names of all headers."""
-    return [f"{FOLDER}{name}.glsl" for name in (*SUBSYSTEMS, *_TABLES)]
-
-
 def is_header(name: str) -> bool:
     subsystem = name.removeprefix(FOLDER).removesuffix(".glsl")
     return name.startswith(FOLDER) and (subsystem in SUBSYSTEMS or subsystem in _TABLES)

@@ -40,22 +40,20 @@ class Quantity:
     """One trained quantity.
 
     width: numbers of an item in a plane, 1 to 4. planes: how many planes there are at an SH degree.
-    first: value of new items, where nothing else says it. activation: what turns the trained
-    numbers into what they mean. gradient: `plane`, written by a pass; `sh`, d_colors times the
-    basis, computed when it is needed; `none`, only terms of the loss move it. joins: the SH degree
-    from which a plane is in use. perturbation: what its numbers move by with stochastic gradients,
-    of means a share of the shorter half axis on screen; 0 where they leave it alone. properties:
-    names of its numbers in PLY files, plane by plane; `{}` is a running number. chosen: a
-    setting and the values with which the quantity is trained; with others it rests. None: always
-    trained. centred: its mean over all items is kept at 0. spills: out of core it is in the host's
-    memory, with its moments.
+    first: value of new items, where nothing else says it. gradient: `plane`, written by a pass;
+    `sh`, d_colors times the basis, computed when it is needed; `none`, only terms of the loss move
+    it. joins: the SH degree from which a plane is in use. perturbation: what its numbers move by
+    with stochastic gradients, of means a share of the shorter half axis on screen; 0 where they
+    leave it alone. properties: names of its numbers in PLY files, plane by plane; `{}` is a running
+    number. chosen: a setting and the values with which the quantity is trained; with others it
+    rests. None: always trained. centred: its mean over all items is kept at 0. spills: out of core
+    it is in the host's memory, with its moments.
     """
 
     name: str
     of: Of
     width: int
     rate: Rate
-    activation: Literal["identity", "exp", "sigmoid", "normalize"] = "identity"
     planes: Callable[[int], int] = lambda sh_degree: 1
     first: float = 0.0
     gradient: Literal["plane", "sh", "none"] = "plane"
@@ -117,11 +115,11 @@ _BY_BOTH = ("exposure", ("affine", "ppisp"))
 _ROWS = (
     Quantity("means", "splat", 3, Rate("means_lr", last="means_lr_final", per_extent=True),
              perturbation=0.1, properties=("x", "y", "z")),
-    Quantity("quats", "splat", 4, Rate("quats_lr"), "normalize",
+    Quantity("quats", "splat", 4, Rate("quats_lr"),
              perturbation=0.02, properties=("rot_0", "rot_1", "rot_2", "rot_3")),
-    Quantity("log_scales", "splat", 3, Rate("scales_lr"), "exp",
+    Quantity("log_scales", "splat", 3, Rate("scales_lr"),
              perturbation=0.05, properties=("scale_0", "scale_1", "scale_2")),
-    Quantity("logit_opacities", "splat", 1, Rate("opacities_lr"), "sigmoid",
+    Quantity("logit_opacities", "splat", 1, Rate("opacities_lr"),
              perturbation=0.1, properties=("opacity",)),
     Quantity("sh0", "splat", 3, Rate("sh0_lr"), gradient="sh",
              perturbation=0.1, properties=("f_dc_0", "f_dc_1", "f_dc_2")),

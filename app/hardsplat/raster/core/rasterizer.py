@@ -311,7 +311,10 @@ class Rasterizer:
         """Replaces the buffers whose size changes. Those of before go first: frames fill what they
         read, and there is never memory for both. After OutOfMemory there are those of before; none,
         and capacities of 0, where others have taken their memory."""
-        sizes, held = self._pair_bytes(pairs, checkpoints), self._capacities
+        sizes, held = (
+            self._pair_bytes(pairs, checkpoints),
+            (self.pair_capacity, self.checkpoint_capacity),
+        )
         if (pairs, checkpoints) == held:
             return
         before = self._pair_bytes(*held) if self.pair_capacity else {}
@@ -325,26 +328,17 @@ class Rasterizer:
         self.device.wait_idle()
         for name in self._own.keys() & gone:
             self._own.pop(name).destroy()
-        self._capacities = 0, 0
+        self.pair_capacity = self.checkpoint_capacity = 0
         try:
             self._own |= allocate_overlaid(self.device, changed, self.lives)
-            self._capacities = pairs, checkpoints
+            self.pair_capacity, self.checkpoint_capacity = pairs, checkpoints
         except OutOfMemory:
             old = {name: n for name, n in before.items() if name in changed}
             self._own |= allocate_overlaid(self.device, old, self.lives)
-            self._capacities = held
+            self.pair_capacity, self.checkpoint_capacity = held
             raise
         finally:
             self._collect()
-
-    @property
-    def _capacities(self) -> tuple[int, int]:
-        """For pairs and checkpoints."""
-        return self.pair_capacity, self.checkpoint_capacity
-
-    @_capacities.setter
-    def _capacities(self, both: tuple[int, int]) -> None:
-        self.pair_capacity, self.checkpoint_capacity = both
 
 
 def pairs_wanted(counts: np.void) -> int:

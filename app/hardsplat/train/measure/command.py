@@ -112,12 +112,9 @@ def evaluate_run(
         raster.destroy()
     parameters.destroy()
     if gaussians.sky:  # whose splats other programs draw
-        parameters = Parameters.of(gpu, load_splats(ply))
         plain = replace(options, antialiased=False)
-        raster = backend(gpu, parameters, *canvas, plain, sink=None)
-        table |= as_splats(raster, scene.held_out, frame, quiet)
-        raster.destroy()
-        parameters.destroy()
+        draws = lambda parameters: backend(gpu, parameters, *canvas, plain, sink=None)  # noqa: E731
+        table |= as_splats(gpu, load_splats(ply), draws, scene.held_out, c)
     if distance:
         table["lpips"] = {"mean": float(np.mean(distances)), "views": distances, **distance.named}
     write_json(out / "eval.json", table)

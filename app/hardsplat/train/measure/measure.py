@@ -14,6 +14,7 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
@@ -22,7 +23,9 @@ from hardsplat.io.media.images import over
 from hardsplat.io.scenes.masks import kept
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer, pairs_wanted
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.step import loss
@@ -280,16 +283,23 @@ def measure_all(
 
 
 def as_splats(
-    raster: Rasterizer,
+    device: Device,
+    gaussians: Gaussians,
+    draws: Callable[[Parameters], Rasterizer],
     views: Sequence[View],
-    frame: np.ndarray,
-    quiet: bool,
+    settings: SceneSettings,
     photos: Iterable[np.ndarray] | None = None,
 ) -> dict[str, float]:
     """PSNR and SSIM by their names in an evaluation, of what other programs draw of splats that
-    have a sky among them. raster: draws those. photos: see Asked."""
-    measured = measure_all(raster, views, frame, quiet, Asked(photos, pictures=False))
-    found = summary([replace(m, target=None) for m in measured])
+    show the sky, too. photos: see Asked. Raises OutOfMemory."""
+    frame = evaluation_frame(settings, gaussians.sh_degree)
+    with ExitStack() as stack:
+        parameters = Parameters.of(device, gaussians)
+        stack.callback(parameters.destroy)
+        raster = draws(parameters)
+        stack.callback(raster.destroy)
+        measured = measure_all(raster, views, frame, True, Asked(photos, pictures=False))
+        found = summary([replace(m, target=None) for m in measured])
     return {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
 
 

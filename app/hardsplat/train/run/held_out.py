@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.core.parameters import Parameters
 from hardsplat.results.metrics import quality
 from hardsplat.tables import quantities
 from hardsplat.train.features.poses import focused_scene
@@ -184,16 +182,11 @@ class HeldOut:
     def _measure_as_splats(self, planes: Mapping[str, np.ndarray]) -> dict[str, float]:
         """PSNR and SSIM of what other programs draw, whose sky is splats too; empty where there is
         no memory for that. planes: trained values of all splats of splats.ply."""
-        session, gaussians = self.session, Gaussians.from_planes(planes)
-        frame = evaluation_frame(session.job.config.scene, gaussians.sh_degree)
+        s, gaussians = self.session, Gaussians.from_planes(planes)
+        photos, views = self.files.photographs.held_out(), self._scene().held_out
+        draws, settings = s.drawing.without_filter, s.job.config.scene
         try:
-            with ExitStack() as stack:
-                parameters = Parameters.of(session.device, gaussians)
-                stack.callback(parameters.destroy)
-                raster = session.drawing.without_filter(parameters)
-                stack.callback(raster.destroy)
-                photos, views = self.files.photographs.held_out(), self._scene().held_out
-                return as_splats(raster, views, frame, True, photos)
+            return as_splats(s.device, gaussians, draws, views, settings, photos)
         except OutOfMemory as error:
             tqdm.write(f"note: not measured as other viewers draw it: {error}")
             return {}
