@@ -32,11 +32,10 @@ from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, SQUARED_PASSES, lo
 from hardsplat.step.photos import fetch_pass
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
+from hardsplat.tables.gradients import ATOMICS, REDUCTIONS, TILE_BACKWARDS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, QUADS, SHAPES
 from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.pictures import PICTURES
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
-from hardsplat.tables.tiles import TILE_BACKWARDS
 from hardsplat.train import FEATURES, STRATEGIES, Averaging, resort_passes, variants
 from hardsplat.view.gui.canvas import GUI_PASS
 

@@ -16,7 +16,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import COMMANDS, main
 from hardsplat.cli.train import PRODUCTS
 from hardsplat.settings.train import FIELDS
-from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.tables.gradients import REDUCTIONS
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.raster.core.resolve import runnable
 from hardsplat.raster.renderer import Renderer
-from hardsplat.tables.tiles import TILE_BACKWARDS
+from hardsplat.tables.gradients import TILE_BACKWARDS
 from tests.helpers.drawing import PARAMETERS, compare, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 

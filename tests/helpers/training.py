@@ -17,7 +17,7 @@ from hardsplat.step.runner import StepRunner
 from hardsplat.train.features.depth import facts
 from hardsplat.train.job.facts import DeviceFacts, Facts, Views, training_views
 from hardsplat.train.job.job import Job, decide
-from hardsplat.train.run.first_splats import initial_gaussians
+from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy

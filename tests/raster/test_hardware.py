@@ -11,8 +11,8 @@ from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.core.resolve import runnable
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.gradients import ATOMICS, REDUCTIONS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from tests.helpers.drawing import PARAMETERS, agrees, clear_scene, exact, fresh_seed, splats_of
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from tests.oracle import render

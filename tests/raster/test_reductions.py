@@ -9,7 +9,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
+from hardsplat.tables.gradients import ATOMICS, REDUCTIONS
 from tests.helpers.drawing import fresh_seed
 
 LANES = 256 * contract.CONSTANTS["GROUP"]

@@ -14,8 +14,7 @@ from hardsplat.raster.tiled.rasterizer import (
     pixels_of,
 )
 from hardsplat.raster.tiled.rows import TiledRows
-from hardsplat.tables.reductions import ATOMICS
-from hardsplat.tables.tiles import TILE_BACKWARDS
+from hardsplat.tables.gradients import ATOMICS, TILE_BACKWARDS
 from tests.helpers import elsewhere
 
 

@@ -13,8 +13,7 @@ from hardsplat.raster.core.rasterizer import pairs_wanted
 from hardsplat.raster.core.resolve import runnable
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.raster.tiled import rasterizer
-from hardsplat.tables.reductions import ATOMICS
-from hardsplat.tables.tiles import TILE_BACKWARDS
+from hardsplat.tables.gradients import ATOMICS, TILE_BACKWARDS
 from tests.helpers.drawing import agrees, clear_scene, fresh_seed, splats_of
 from tests.helpers.goldens import random_scene, scene_of
 from tests.oracle import render

@@ -14,7 +14,7 @@ from hardsplat.step.loss import allocate_loss
 from hardsplat.study import doctor
 from hardsplat.study.pipelines import Survey
 from hardsplat.study.variants import REGISTRIES
-from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.tables.gradients import REDUCTIONS
 from hardsplat.train.job.facts import Views, fitting
 from tests.helpers.training import job_of
 

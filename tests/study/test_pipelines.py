@@ -12,8 +12,7 @@ from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor, pipelines
-from hardsplat.tables.reductions import REDUCTIONS
-from hardsplat.tables.tiles import TILE_BACKWARDS
+from hardsplat.tables.gradients import REDUCTIONS, TILE_BACKWARDS
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from hardsplat.study.sweep.plan import Arm, plan, read_plan
 from hardsplat.study.sweep.sweep import sweep
 from hardsplat.study.sweep.tables import Point
 from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.tables.gradients import REDUCTIONS
 from tests.helpers import needs
 from tests.helpers.browser import open_page, parts
 from tests.helpers.sweeping import in_this_process

@@ -18,8 +18,8 @@ from hardsplat.settings.presets import load_config
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.step.begin import view_order
 from hardsplat.train.features.region import place_of
-from hardsplat.train.run.gather import print_notes
 from hardsplat.train.run.photographs import PhotographLoader
+from hardsplat.train.run.start import print_notes
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
 

@@ -31,8 +31,7 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train import run_training as train
-from hardsplat.train.features.exposure import exposure_parts, save_exposures
-from hardsplat.train.measure.camera_colors import CameraResponse
+from hardsplat.train.features.exposure import CameraResponse, exposure_parts, save_exposures
 from hardsplat.train.measure.measure import Asked, Evaluator
 from tests.helpers.training import central, open_session, settings
 from tests.oracle import exposure as oracle

@@ -16,8 +16,14 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
 from hardsplat.train.job.facts import DeviceFacts, Facts, Views
 from hardsplat.train.job.job import Job, decide
-from hardsplat.train.run.first_splats import OF_DISTANCE, OF_EXTENT, initial_gaussians, random_cube
-from hardsplat.train.run.gather import check_points, nearer_in
+from hardsplat.train.run.start import (
+    OF_DISTANCE,
+    OF_EXTENT,
+    check_points,
+    initial_gaussians,
+    nearer_in,
+    random_cube,
+)
 from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import settings
 

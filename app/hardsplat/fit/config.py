@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hardsplat.settings.option import Owner, option, variant
 from hardsplat.tables.fits import FIT_RASTERS
-from hardsplat.tables.reductions import ATOMICS
+from hardsplat.tables.gradients import ATOMICS
 
 PIXELS_PER_BLOB, MOST_BLOBS = 19.2, 40_960  # of the published fits: 40 960 on 1024x768
 LOSSES = ("l2", "l1-dssim")

@@ -34,8 +34,7 @@ from hardsplat.raster.tiled.rasterizer import TiledRasterizer
 from hardsplat.raster.tiled.rows import TiledOptions
 from hardsplat.tables.fits import FIT_RASTERS, FitRaster
 from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.reductions import ATOMICS, Atomics
-from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
+from hardsplat.tables.gradients import ATOMICS, TILE_BACKWARDS, Atomics, TileBackward
 
 STORE = Sink(True, {"sink": "fits/image/sink_store.glsl"}, ("blobs",), ("d_blobs",))
 ADAM = Sink(

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardsplat.settings.option import Owner, option
+from hardsplat.tables.gradients import ATOMICS
 from hardsplat.tables.layouts import A_SCENE
-from hardsplat.tables.reductions import ATOMICS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, DepthTest, DrawPass, Pipeline
 from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.reductions import Atomics
+from hardsplat.tables.gradients import Atomics
 
 _PERTURBED = ("frame", "mesh")
 

@@ -25,7 +25,7 @@ from hardsplat.step import begin
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, StepRunner
 from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.reductions import ATOMICS
+from hardsplat.tables.gradients import ATOMICS
 
 BETA1, BETA2 = 0.9, 0.99  # Adam's decays
 TILE = contract.CONSTANTS["TILE"]

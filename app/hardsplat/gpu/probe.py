@@ -27,7 +27,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import begin_all, build
-from hardsplat.tables.reductions import ATOMICS
+from hardsplat.tables.gradients import ATOMICS
 
 _FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT
 SIDE = 64  # px of the square target

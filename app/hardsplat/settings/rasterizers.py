@@ -7,9 +7,8 @@ from hardsplat.settings.learning import GradientSettings, StochasticSettings
 from hardsplat.settings.option import Owner, option, part, variant
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.gradients import ATOMICS, REDUCTIONS, TILE_BACKWARDS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
-from hardsplat.tables.tiles import TILE_BACKWARDS
 
 RASTERIZERS = ("hardware", "tiled")  # names in hardsplat.raster.BACKENDS, which imports Vulkan
 

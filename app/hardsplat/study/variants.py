@@ -2,10 +2,8 @@
 
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
-from hardsplat.tables.gradients import GRADIENTS
+from hardsplat.tables.gradients import ATOMICS, GRADIENTS, REDUCTIONS, TILE_BACKWARDS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, QUADS, SHAPES
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
-from hardsplat.tables.tiles import TILE_BACKWARDS
 
 # title, flag that chooses among the rows (None: chosen for you), rows
 REGISTRIES = (

@@ -3,8 +3,7 @@ that each look at every blob (files that fill <walk>)."""
 
 from dataclasses import dataclass
 
-from hardsplat.tables.reductions import REDUCTIONS
-from hardsplat.tables.tiles import TILE_BACKWARDS
+from hardsplat.tables.gradients import REDUCTIONS, TILE_BACKWARDS
 
 
 @dataclass(frozen=True)

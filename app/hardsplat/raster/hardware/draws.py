@@ -29,9 +29,9 @@ from hardsplat.raster.core.projection import for_score, scored
 from hardsplat.raster.core.sinks import SCORES
 from hardsplat.raster.hardware.rows import Rows
 from hardsplat.tables.formats import TargetFormat
+from hardsplat.tables.gradients import REDUCTIONS
 from hardsplat.tables.hardware import QUADS, OutlineShape
 from hardsplat.tables.pictures import PICTURES, PictureMode
-from hardsplat.tables.reductions import REDUCTIONS
 
 _SPLATS = ("splats2d", "colors2d", "order")
 

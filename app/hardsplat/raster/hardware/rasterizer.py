@@ -41,9 +41,9 @@ from hardsplat.raster.hardware.rows import (
     stochastic_rows,
 )
 from hardsplat.tables.formats import TargetFormat
+from hardsplat.tables.gradients import ATOMICS, REDUCTIONS
 from hardsplat.tables.hardware import BLOCKS, ORDERINGS, SHAPES
 from hardsplat.tables.pictures import PICTURES
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 
 
 def backward_of(

@@ -13,6 +13,7 @@ from hardsplat.raster.core.resolve import V, ahead, name_of, resolve, threshold_
 from hardsplat.settings.option import flag
 from hardsplat.settings.rasterizers import Options
 from hardsplat.tables.formats import FORMATS, TargetFormat
+from hardsplat.tables.gradients import ATOMICS, REDUCTIONS, Atomics, Reduction
 from hardsplat.tables.hardware import (
     BLENDINGS,
     BLOCKS,
@@ -25,7 +26,6 @@ from hardsplat.tables.hardware import (
     OutlineShape,
     Quads,
 )
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS, Atomics, Reduction
 
 SEGMENTS = (1, 4, 16)  # numbers of depth segments that `auto` times
 THRESHOLD = 16  # of hybrid_threshold, before others are timed

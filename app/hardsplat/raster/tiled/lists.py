@@ -18,7 +18,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.projection import Projection
 from hardsplat.raster.core.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort
-from hardsplat.tables.tiles import TileBackward
+from hardsplat.tables.gradients import TileBackward
 
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
 _PACKED = ("tile_splats", "tile_reaches")

@@ -44,8 +44,8 @@ from hardsplat.raster.tiled.lists import (
     splat_bytes,
 )
 from hardsplat.raster.tiled.rows import THRESHOLD, TiledOptions, TiledRows
+from hardsplat.tables.gradients import TileBackward
 from hardsplat.tables.pictures import PICTURES
-from hardsplat.tables.tiles import TileBackward
 
 TILE = contract.CONSTANTS["TILE"]
 # Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 16x8, and splats

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.core.resolve import name_of, resolve, runnable, threshold_of
 from hardsplat.settings.rasterizers import Options
-from hardsplat.tables.reductions import ATOMICS, Atomics
-from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
+from hardsplat.tables.gradients import ATOMICS, TILE_BACKWARDS, Atomics, TileBackward
 
 THRESHOLD = 8  # of tile_threshold, before others are timed
 

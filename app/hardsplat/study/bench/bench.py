@@ -36,7 +36,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.axes import blending_of
 from hardsplat.study.bench.measure import Bench, Measurement
 from hardsplat.study.bench.tables import markdown
-from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.tables.gradients import REDUCTIONS
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:

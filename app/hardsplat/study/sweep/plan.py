@@ -18,7 +18,7 @@ from hardsplat.settings.option import checked, kind, nearest
 from hardsplat.settings.presets import load_config, parsed
 from hardsplat.settings.train import FIELDS, NAMES, TrainConfig, looked_at
 from hardsplat.study.bench.axes import SWEPT, blending_of
-from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.tables.gradients import REDUCTIONS
 
 # where and how a run is made, not what it is
 NOT_ITS_OWN = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")

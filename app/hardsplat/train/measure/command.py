@@ -19,10 +19,10 @@ from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
+from hardsplat.train.features.exposure import CameraResponse
 from hardsplat.train.features.intrinsics import load_intrinsics
 from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job.facts import canvas_of, training_views
-from hardsplat.train.measure.camera_colors import CameraResponse
 from hardsplat.train.measure.lpips import Lpips
 from hardsplat.train.measure.measure import Asked, as_splats, evaluation_frame, measure_all, summary
 

@@ -32,7 +32,7 @@ from hardsplat.step import loss
 from hardsplat.step.photos import pack
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import BACKGROUNDS
-from hardsplat.train.measure.camera_colors import CameraResponse
+from hardsplat.train.features.exposure import CameraResponse
 
 Colored = Callable[[np.ndarray], np.ndarray]
 _SEEN, _TARGET = "counts of the view", "target of the view"

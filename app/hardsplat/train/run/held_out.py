@@ -17,9 +17,9 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.metrics import quality
 from hardsplat.tables import quantities
+from hardsplat.train.features.exposure import COLORS, CameraResponse
 from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job import validation
-from hardsplat.train.measure.camera_colors import COLORS, CameraResponse
 from hardsplat.train.measure.measure import (
     Asked,
     Evaluator,

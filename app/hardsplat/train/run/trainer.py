@@ -37,11 +37,10 @@ from hardsplat.train.job.job import Job, decide
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.files import Keeper, RunFiles
-from hardsplat.train.run.first_splats import InitialSplats
-from hardsplat.train.run.gather import checkpoint_to_resume, gather, print_notes
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.outcome import metrics_of, print_outcome
 from hardsplat.train.run.photographs import PhotographLoader
+from hardsplat.train.run.start import InitialSplats, checkpoint_to_resume, gather, print_notes
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session, build_ahead
 from hardsplat.train.watchers.log import Log
