@@ -64,12 +64,12 @@ class Rasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of
     `parameters`, by contract name.
 
-    Of the class, options: what it takes. Functions of (device, options) raise UserError for what
-    the device cannot run: resolve: the rows of these options; first_runnable: options with the
-    first rows that run instead of those that would be timed; sources: the shaders it is made of.
-    needs: what one splat takes in training, besides hardsplat.contract.footprint.needs. alone:
-    buffers that no other has. overlaid: of those that lie in one memory while a training with
-    analytic gradients draws.
+    Of the class, options: what it takes. needs: what one splat takes in training, besides
+    hardsplat.contract.footprint.needs. alone: buffers that no other has. overlaid: of those that
+    lie in one memory while a training with analytic gradients draws. Three functions of (device,
+    options) raise UserError for what the device cannot run. resolve: the rows of these options.
+    first_runnable: options with the first rows that run instead of those that would be timed.
+    sources: the shaders it is made of.
 
     sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own.
     pair_capacity: pairs of a splat and a part of the canvas that fit; a frame that has more
