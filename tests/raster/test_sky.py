@@ -46,11 +46,14 @@ def test_images_and_gradients_against_the_oracle(
     assert (frame.T > 0.5).mean() > 0.2 > (frame.T > 0.99).mean(), "no sky to be seen"
     splats, camera = splats_of(s)
     camera = replace(camera, distortion=distortion)
+    splats.sky = Sky.of_colors(np.zeros((4, 4, 3)))  # a background takes its place
     with Renderer(device, rasterizer, **options) as renderer:
         image, _T = renderer.forward(splats, camera, background=colors)
         found = renderer.backward(s["weight"])
         # the next one begins with clean sums
         again = renderer.backward(s["weight"])["background"]
+        own, _T = renderer.forward(replace(splats, sky=Sky.of_colors(colors)), camera)
+    np.testing.assert_array_equal(own, image)
     assert relative_l2(image, wanted) < tolerances[0]
     d_sky = share.T @ (frame.T[..., None] * s["weight"]).reshape(-1, 3)
     assert relative_l2(found["background"].reshape(-1, 3), d_sky) < tolerances[1]

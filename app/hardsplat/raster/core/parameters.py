@@ -386,8 +386,8 @@ class Parameters:
         return found
 
     def upload(self, gaussians: Gaussians) -> None:
-        """Replaces all splats, and the sky where there is one and room for it. SH bands that
-        `gaussians` lacks become zeros."""
+        """Replaces all splats, and the sky by one of its size. SH bands that `gaussians` lacks
+        become zeros."""
         n = len(gaussians)
         if n > self.capacity or gaussians.sh_degree > self.sh_degree:
             raise ValueError(
@@ -395,7 +395,8 @@ class Parameters:
                 f"{self.capacity}, SH degree {self.sh_degree}"
             )
         for name, values in gaussians.planes(self.sh_degree).items():
-            self.write(name, values)
+            if values.shape[1] == self.items(name, n):
+                self.write(name, values)
         self.set_count(n)
 
     def place(self, parts: Iterable[tuple[int, Gaussians]]) -> None:
