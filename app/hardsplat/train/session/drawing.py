@@ -29,7 +29,6 @@ from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 from hardsplat.tables.photographs import LENSES
 from hardsplat.train.features.feature import StepParts
 from hardsplat.train.job.job import Job
-from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.session.store import SplatStore
 from hardsplat.train.step.resort import resort_bytes
 from hardsplat.train.step.step import TrainingStep, sink_of
@@ -89,7 +88,7 @@ class Drawing:
 
     From the first `make` on, raster: draws the splats. resources: of every pass, by contract name.
     sizes: recorded commands that derive work sizes from the number of splats. working: what is
-    drawn instead of all splats, if anything is.
+    drawn instead of all splats, if anything is. schedule: of now, by which `record` goes.
     """
 
     device: Device
@@ -107,23 +106,23 @@ class Drawing:
     def __post_init__(self) -> None:
         self._owned, self._on_all = Owned(), Recordings(self.device, {})
         self.working: WorkingSet | None = None
-        self.made = False
+        self.schedule, self.made = self.job.schedule, False
 
-    def make(self, schedule: Schedule, terms: np.ndarray) -> None:
+    def make(self, terms: np.ndarray) -> None:
         """Makes all of it anew. terms: the contract's LossTerms. Raises UserError for what the
         device cannot run, OutOfMemory; then nothing stays allocated."""
         self.drop()
         try:
             self._allocate(terms)
             self.pairs.fit(self.raster, new=True)
-            self.record(schedule)
+            self.record()
             self.made = True
         except BaseException as error:
             self.destroy()
             full = isinstance(error, OutOfMemory) and self.job.packed
             if not (full and self.visible.refuse()):
                 raise
-            self.make(schedule, terms)
+            self.make(terms)
 
     def _allocate(self, terms: np.ndarray) -> None:
         device, job, store = self.device, self.job, self.store
@@ -176,7 +175,7 @@ class Drawing:
         if self.raster.resources is not self._drawn_from:
             self.pairs.fit(self.raster)  # for want of memory there may be none
             self.runner.drain()
-            self.record(self._schedule)
+            self.record()
 
     def run(self, views: np.ndarray, scored: Sequence[bool]) -> None:
         """Queues a batch of steps, with lists that have room. views, scored: of each step, see
@@ -193,15 +192,15 @@ class Drawing:
     def queue(self, name: str) -> None:
         submit(self.device, [self.action(name)])
 
-    def record(self, schedule: Schedule) -> None:
+    def record(self) -> None:
         """Records the commands again, after all that was queued, refinements too, which have no
         fence."""
         self.device.wait_idle()
         self._on_all.destroy()
         job, parameters = self.job, self.store.parameters
-        self._schedule, self._drawn_from = schedule, self.raster.resources
+        self._drawn_from = self.raster.resources
         self.resources = {**self.shared, **self.raster.resources, **self._scratch}
-        step = TrainingStep(self.device, job, schedule, self.raster, self.parts, self.photos)
+        step = TrainingStep(self.device, job, self.schedule, self.raster, self.parts, self.photos)
         self.runner.record(self.resources, self._poisoned(step.record), job.strategy.scores)
         # between steps all splats are there, not those that one of them sees
         recorded = Recordings(self.device, {**self.resources, **parameters.all})

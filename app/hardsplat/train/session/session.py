@@ -212,9 +212,10 @@ class Session:
         """Goes by another schedule of the job from the next step on."""
         self.drain()
         before, self.schedule = self.schedule, schedule
+        self.drawing.schedule = schedule
         self.runner.update(gpu_settings(self.job, schedule, self.parts, self.photos.fetched))
         if schedule.steps != before.steps:
-            self.drawing.record(self.schedule)
+            self.drawing.record()
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -329,7 +330,7 @@ class Session:
         self._set(n, step)
 
     def _draw(self) -> None:
-        self.drawing.make(self.schedule, self._terms(self.store.capacity))
+        self.drawing.make(self._terms(self.store.capacity))
 
     def _set(self, n: int, step: int) -> None:
         """Number of splats and step, and what the GPU derives from the first: a densification may
