@@ -12,6 +12,7 @@ import pytest
 
 import hardsplat
 from hardsplat.fit.config import FIT_FIELDS
+from hardsplat.model.sky import Sky
 from hardsplat.settings.run import BlockSettings
 from hardsplat.settings.train import TrainConfig, looked_at
 from tests.usage.cases import STEPS
@@ -141,7 +142,8 @@ def test_scenes_and_renderers(start, small, opened):
     splats = call("Gaussians.from_points", made.points, made.colors, sh_degree=1, opacity=0.5)
     same = call("Gaussians.from_planes", planes=call("Gaussians.planes", splats, sh_degree=1))
     parts = (same.means, same.quats, same.scales, same.opacities, same.sh)
-    both = call("Gaussians.concatenate", parts=[call("Gaussians", *parts, extra={}, check=True)])
+    more = dict(extra={}, sky=Sky.of_colors(np.ones((2, 2, 3))), check=True)
+    both = call("Gaussians.concatenate", parts=[call("Gaussians", *parts, **more)])
     for name in ("hardware", "tiled"):
         renderer = call("Renderer", device=opened, rasterizer=name)
         call("Renderer.keep", renderer, gaussians=both)
