@@ -37,7 +37,7 @@ from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
 
 # a near plane that the scene chooses, of the depth of its nearest points, or of the cameras' extent
-OF_NEAREST, OF_EXTENT = 0.01, 0.001
+PLANE_OF_NEAREST, PLANE_OF_EXTENT = 0.01, 0.001
 NEAR_OF_EXTENT = 0.1  # most of the default, where no points tell how far things are
 MOST_HIDDEN = 0.05  # of the points that photographs show, nearer than --near-plane without a note
 # of given splats: formats of 8 bits have opacities of 0 and 1
@@ -210,7 +210,7 @@ def check_points(config: TrainConfig, depths: np.ndarray) -> Nearer | None:
     hidden = float(np.mean(depths < near))
     if hidden <= MOST_HIDDEN:
         return None
-    better = _rounded(OF_NEAREST * np.quantile(depths, 0.01))
+    better = _rounded(PLANE_OF_NEAREST * np.quantile(depths, 0.01))
     what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than {near:g}"
     if "near_plane" not in config.typed:
         return Nearer(better, what)
@@ -228,7 +228,7 @@ def nearer_in(config: TrainConfig, extent: float) -> Nearer | None:
     if "near_plane" in config.typed or near <= NEAR_OF_EXTENT * extent:
         return None
     what = f"cameras are {extent:.2g} world units from one another, beside a near plane of {near:g}"
-    return Nearer(_rounded(OF_EXTENT * extent), what)
+    return Nearer(_rounded(PLANE_OF_EXTENT * extent), what)
 
 
 def _rounded(distance: float) -> float:
