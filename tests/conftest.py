@@ -74,8 +74,7 @@ def scene(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def outdoors(tmp_path_factory):
-    """Folder of a scene with 9 views of 32x24 that show the sky, and points with tracks; not to be
-    changed."""
+    """A scene of 9 views of 32x24 that show the sky, and points with tracks; not to be changed."""
     from tests.helpers.scenes import tiny
 
     return tiny("open", tmp_path_factory.mktemp("outdoors"))
@@ -143,8 +142,7 @@ def on_device(device, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def logs_end():
-    """Commands print their log to the standard error of the test that runs them, which is closed
-    when that ends."""
+    """Commands print to the standard error of the test, which is closed when that ends."""
     yield
     for log in (logging.getLogger(), logging.getLogger("hardsplat")):
         for handler in [h for h in log.handlers if type(h) is logging.StreamHandler]:

@@ -1,5 +1,4 @@
-"""What a run does beside its training: order, bounded memory, errors, and the clock of a command's
-parts."""
+"""What a run does beside its training: order, bounded memory, errors, and the clock of parts."""
 
 import json
 import re
@@ -19,6 +18,8 @@ from hardsplat.base.clock import PhaseClock
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.views import View
 from hardsplat.train import run_training as train
+from tests.helpers.processes import process
+from tests.helpers.tables import refuses
 from tests.helpers.training import settings
 
 
@@ -42,12 +43,9 @@ def test_no_wait_is_without_a_limit(monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.2)
     background, gate = Background(room=10), threading.Event()
     slow = background.do("splats.ply", lambda: gate.wait(20), nbytes=8)
-    with pytest.raises(UserError, match="^the file: not done after 0 s"):
-        outcome(slow, "the file", 0.1)
-    with pytest.raises(UserError, match="^splats.ply: not done after 0 s"):
-        background.do("more", print, nbytes=8)
-    with pytest.raises(UserError, match="^splats.ply: not done after 0 s"):
-        background.finish(quiet=True)
+    refuses("^the file: not done after 0 s", outcome, slow, "the file", 0.1)
+    refuses("^splats.ply: not done after 0 s", background.do, "more", print, nbytes=8)
+    refuses("^splats.ply: not done after 0 s", background.finish, quiet=True)
     gate.set()
     assert outcome(slow, "the file") is True
     with pytest.raises(TimeoutError, match="of the disk"):
@@ -87,18 +85,13 @@ def test_an_error_is_raised_once_after_the_others_are_done():
         raise UserError("disk full")
 
     background.do("bad", fail).exception()
-    with pytest.raises(UserError, match="disk full"):
-        background.check()
+    refuses("disk full", background.check)
     background.check()
     background.do("bad", fail)
     background.do("good", lambda: (time.sleep(0.05), done.append(1)))
-    with pytest.raises(UserError, match="disk full"):
-        background.finish(quiet=True)
+    refuses("disk full", background.finish, quiet=True)
     assert done == [1]
     background.close()
-
-
-# -- the clock
 
 
 def test_parts_add_up(monkeypatch):
@@ -129,8 +122,7 @@ def test_parts_add_up(monkeypatch):
 
 
 def test_the_process_began_before_its_first_line():
-    """Asked late, it is another program's start: a script that installed for a minute and became
-    this process then."""
+    """Asked late it is another program's start: a script became this process after a minute."""
     lines = "import time", "from hardsplat.base import clock", "now = time.perf_counter()"
 
     def began(longest: float) -> tuple[float, float]:
@@ -145,9 +137,6 @@ def test_the_process_began_before_its_first_line():
     assert before <= start < line
     start, line = began(longest=0.0)
     assert line <= start
-
-
-# -- with a run
 
 
 def test_a_run_reads_each_photograph_once(on_device, scene, tmp_path, monkeypatch, capfd):
@@ -166,10 +155,9 @@ def test_a_run_reads_each_photograph_once(on_device, scene, tmp_path, monkeypatc
 
 def test_the_log_and_training_add_up_to_the_time_of_the_command(scene, tmp_path):
     """But for the end of the process, which nothing of it can time, and what is rounded off."""
-    command = [sys.executable, "-m", "hardsplat", "train", str(scene), "--max-steps", "20"]
-    command += ["--verbose", "--quiet", "--result-dir", str(tmp_path / "run")]
+    words = f"train {scene} --max-steps 20 --verbose --quiet --result-dir {tmp_path}/run"
     begun = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = process(*words.split())
     wall, out = time.perf_counter() - begun, done.stdout + done.stderr
     (line,) = [line for line in out.splitlines() if "besides training: " in line]
     named = [float(n) for n in re.findall(r"([\d.]+) s", re.sub(r"\(.*?\)", "", line))]
@@ -188,5 +176,5 @@ def test_a_damaged_held_out_photograph_is_said_soon(on_device, scene, tmp_path, 
         return load(self)
 
     monkeypatch.setattr(View, "load", damaged)
-    with pytest.raises(UserError, match="view_0008.jpg: not a readable image .step"):
-        train(settings(scene, tmp_path, max_steps=60))
+    words = "view_0008.jpg: not a readable image .step"
+    refuses(words, train, settings(scene, tmp_path, max_steps=60))

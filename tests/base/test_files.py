@@ -5,12 +5,14 @@ import os
 import stat
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 
 from hardsplat.base import files
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free, remove_abandoned, replacing, replacing_folder, written
+from tests.helpers.tables import refuses
 
 
 def test_the_longest_names_are_written(tmp_path):
@@ -39,11 +41,8 @@ def test_a_name_appears_only_after_its_bytes_are_on_the_disk(tmp_path, monkeypat
     done, fsync, replace = [], os.fsync, os.replace
 
     def synced(descriptor):
-        done.append(
-            "folder"
-            if stat.S_ISDIR(os.fstat(descriptor).st_mode)
-            else f"{os.fstat(descriptor).st_size} bytes"
-        )
+        status = os.fstat(descriptor)
+        done.append("folder" if stat.S_ISDIR(status.st_mode) else f"{status.st_size} bytes")
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", synced)
@@ -60,11 +59,7 @@ def test_a_name_appears_only_after_its_bytes_are_on_the_disk(tmp_path, monkeypat
 def test_a_disk_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_text("old")
-
-    def fail(descriptor):
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     with pytest.raises(OSError, match="Input/output error"), replacing(path) as partial:
         partial.write_text("new")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
@@ -139,5 +134,4 @@ def test_files_that_cannot_be_made(tmp_path, monkeypatch):
             raise AssertionError("not reached")
     assert str(caught.value) == words
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(UserError, match="cannot write .*/d: no files can be made in"):
-        check_free(tmp_path / "d", True)
+    refuses("cannot write .*/d: no files can be made in", check_free, tmp_path / "d", True)

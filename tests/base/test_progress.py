@@ -1,6 +1,8 @@
 """Progress: a bar on a terminal, a line now and then elsewhere."""
 
+import importlib
 import io
+import sys
 from itertools import pairwise
 
 import pytest
@@ -92,13 +94,8 @@ def test_a_terminal_gets_a_bar(monkeypatch):
 
 def test_notebooks_get_widgets(monkeypatch):
     """Bars are tqdm's own for the place where they run."""
-    import importlib
-    import sys
-
     import tqdm.auto
     import tqdm.notebook
-
-    from hardsplat.base import progress
 
     try:
         monkeypatch.setitem(sys.modules, "ipykernel", object())

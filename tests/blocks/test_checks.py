@@ -1,5 +1,4 @@
-"""What workers of blocks must have, and blocks that fail: one line for each, before anything is
-trained where that can be known."""
+"""What workers of blocks must have, and blocks that fail: a line each, if possible at once."""
 
 import json
 import shutil
@@ -19,6 +18,7 @@ from hardsplat.settings.run import BlockSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from tests.helpers import needs
+from tests.helpers.tables import refuses
 
 Disk = namedtuple("Disk", "total used free")
 
@@ -59,8 +59,7 @@ def test_workers_of_a_cluster_answer(question):
         ((name, found),) = check(question, [], address, 10).items()
         assert found.splats > 10_000 and found.free > 0 and not found.error and "://" in name
         missing = replace(question, photographs=("/no/b.jpg",))
-        with pytest.raises(UserError, match=r"/no/b\.jpg"):
-            check(missing, [], address, 10)
+        refuses(r"/no/b\.jpg", check, missing, [], address, 10)
     with LocalCluster(**how) as cluster, pytest.raises(UserError, match="offers a device"):
         check(question, [], cluster.scheduler_address, 10)
 
@@ -69,19 +68,17 @@ def test_an_old_worker_and_a_full_disk_are_named(question, monkeypatch):
     said: dict = {"tcp://a:1": {"device": "x", "splats": 9, "free": 1 << 40}}
     monkeypatch.setattr(checks, "ask_workers", lambda *args: said)
     assert check(question, [], "tcp://s:1", 10**6)["tcp://a:1"].splats == 9
-    with pytest.raises(UserError, match="tcp://a:1: .* GiB are free .* 1,000,000,000 splats take"):
-        check(question, [], "tcp://s:1", 10**9)
+    words = "tcp://a:1: .* GiB are free .* 1,000,000,000 splats take"
+    refuses(words, check, question, [], "tcp://s:1", 10**9)
     check(question, [], "tcp://s:1", 10**9, there=10**13)  # which the folder has by now
     # blocks that are done keep a quarter; what the device holds is polished as a whole
     most = (1 << 40) // (4 * quantities.numbers(question.sh_degree) * 8)
     check(question, [], "tcp://s:1", most, blocks=4)
     said["tcp://a:1"]["splats"] = most
     for blocks in (4, None):
-        with pytest.raises(UserError, match="GiB are free"):
-            check(question, [], "tcp://s:1", most, blocks=blocks)
+        refuses("GiB are free", check, question, [], "tcp://s:1", most, blocks=blocks)
     said["tcp://b:1"] = ModuleNotFoundError("no module named hardsplat.blocks.checks")
-    with pytest.raises(UserError, match=f"tcp://b:1: it has another.* {__version__}"):
-        check(question, [], "tcp://s:1", 10)
+    refuses(f"tcp://b:1: it has another.* {__version__}", check, question, [], "tcp://s:1", 10)
 
 
 def test_a_block_of_another_plan_is_trained_again(tmp_path, capsys):

@@ -98,8 +98,7 @@ def test_a_scaffold_begins_with_no_more_random_splats_than_it_may_have(
 
 
 def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
-    """Two workers of a cluster on one software device leave the bytes of one device, also where one
-    of them is killed after its first checkpoint."""
+    """Two workers leave the bytes of one device, one of them killed after its first checkpoint."""
     needs.module("distributed")
     from distributed import LocalCluster
 

@@ -1,5 +1,4 @@
-"""Blocks share what the scaffold found of photographs and cameras, split on a full device, and are
-polished along their seams."""
+"""Blocks share what the scaffold found, split on a full device, and are polished along seams."""
 
 import json
 import shutil
@@ -141,8 +140,7 @@ def test_what_features_found_of_photographs_rests_in_blocks(scene, tmp_path, mon
 
 
 def test_a_polish_has_exposures_where_blocks_end_with_them(tmp_path):
-    """Exposures that were asked for end within the blocks, so that splats look like the
-    photographs; those that `auto` found stay to the end."""
+    """Exposures that were asked for end in the blocks; those that `auto` found stay."""
     found = TrainConfig.of(data_dir=tmp_path, exposure="affine", pose_opt=True)
     scaffold = Scaffold(tmp_path, found, 0.01, 0.0, {})
     rows = ("affine", 0.6, "none"), ("affine", 1.0, "affine"), ("auto", 0.6, "affine")

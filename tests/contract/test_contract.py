@@ -1,5 +1,4 @@
-"""The contract between host and shaders: unique numbers, layouts that the compiler agrees with,
-subsystems that do not touch each other."""
+"""The contract between host and shaders: unique numbers, layouts that the compiler agrees with."""
 
 from itertools import chain
 
@@ -40,8 +39,7 @@ def moved(spec: BufferSpec) -> str:
 
 
 def test_layouts_are_compared(device: Device, monkeypatch, tmp_path):
-    """A struct whose members the host has in another order is refused, though it has as many
-    bytes."""
+    """A struct whose members have another order is refused, though it has as many bytes."""
     (tmp_path / "include").symlink_to(shader.SHADERS / "include")
     monkeypatch.setattr(shader, "SHADERS", tmp_path)
     of = lambda name, pass_name: ComputePass(pass_name, f"{name}.comp", (name,), (name,))

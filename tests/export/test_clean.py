@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.export.clean import PRICE, clean, gather_evidence
 from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import load_scene
@@ -16,6 +15,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.train import run_training as train
+from tests.helpers.tables import refuses
 from tests.helpers.training import settings
 
 PLANTED = 6
@@ -70,13 +70,9 @@ def test_planted_floaters_go(on_device, outdoors, tmp_path):
     assert done.after >= done.before - PRICE and done.removed < 0.7 * done.read
     clean(run, tmp_path / "small.spz")
     assert (tmp_path / "small.spz").stat().st_size > 100
-    with pytest.raises(UserError, match="clean.ply: exists"):
-        clean(run)
-    with pytest.raises(UserError, match="small.spz"):
-        clean(run, tmp_path / "small.spz")
-    with pytest.raises(UserError, match="would replace"):
-        clean(run, run / "splats.ply", overwrite=True)
+    refuses("clean.ply: exists", clean, run)
+    refuses("small.spz", clean, run, tmp_path / "small.spz")
+    refuses("would replace", clean, run, run / "splats.ply", overwrite=True)
     alone = tmp_path / "alone.ply"
     save_splats(alone, own)
-    with pytest.raises(UserError, match="--data-dir"):
-        clean(alone)
+    refuses("--data-dir", clean, alone)

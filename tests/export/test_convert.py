@@ -135,9 +135,8 @@ def test_formats_that_are_to_be_small_leave_out_what_no_view_shows(
     for row in (row for row in FILE_FORMATS.values() if row.writes):
         done = convert(folder, tmp_path / f"a{row.suffix}", quiet=True, measured=False)
         assert done.written == len(g) - (least if row.by_views else 0)
-    assert (
-        f"a.spz: leaves out {least} splats, of which training views show as good as" in caplog.text
-    )
+    words = f"a.spz: leaves out {least} splats, of which training views show as good as"
+    assert words in caplog.text
 
 
 def test_spz_of_a_result_rounds_harmonics_by_what_views_show(scene, opened, device, tmp_path):
@@ -160,8 +159,7 @@ def test_spz_of_a_result_rounds_harmonics_by_what_views_show(scene, opened, devi
 
 @pytest.mark.parametrize("up", [None, "z"])
 def test_sog_of_a_result_keeps_colours_that_views_see(scene, opened, device, tmp_path, caplog, up):
-    """A palette of 64 entries for 300 splats of random bands: the mean colour over the directions
-    of view stays, as long as those are known."""
+    """Of 64 entries: the mean colour over the directions of view stays, where those are known."""
     g = Gaussians.from_points(opened.points, opened.colors, 2)[np.arange(300)]
     g.sh[:, 0] *= 0.5
     g.sh[:, 1:] = np.random.default_rng(0).normal(0, 0.1, g.sh[:, 1:].shape)

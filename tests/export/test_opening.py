@@ -3,6 +3,7 @@
 import threading
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.request import urlopen
 
 import pytest
@@ -34,15 +35,13 @@ def test_a_folder_is_served_while_it_is_open(tmp_path, monkeypatch, opened, capf
     (tmp_path / "index.html").write_text("levels")
     seen: list[bytes] = []
 
-    def leave(handler):
-        raise ConnectionResetError("a page that is left while it loads")
-
     def until_ctrl_c(server, *given):
         thread = threading.Thread(target=serve_forever, args=(server,))
         thread.start()
         with urlopen(opened[0]) as answer:
             seen.append(answer.read())
-        monkeypatch.setattr(opening._Handler, "send_head", leave)
+        left = Mock(side_effect=ConnectionResetError("a page that is left while it loads"))
+        monkeypatch.setattr(opening._Handler, "send_head", left)
         with pytest.raises(OSError):
             urlopen(opened[0])
         server.shutdown()

@@ -1,5 +1,4 @@
-"""Image fits: the 2D oracle by central differences, every rasterizer and reduction against it,
-whole fits of small images, bad input."""
+"""Image fits: the 2D oracle by central differences, every rasterizer against it, whole fits."""
 
 import itertools
 import json
@@ -50,8 +49,7 @@ def inputs_of(blobs: Blobs) -> dict:
 
 
 def clear_blobs(n: int, width: int, height: int) -> tuple[Blobs, int]:
-    """Random ones and their seed: the first from a fresh one of which no fragment is so near
-    alpha = 1/255 that rounding moves it across."""
+    """The first from a fresh seed that rounding moves not across alpha = 1/255; the seed."""
     for seed in itertools.count(fresh_seed()):
         blobs = random_blobs(seed, n, width, height)
         splats = fit2d.draw(**inputs_of(blobs), width=width, height=height).splats
@@ -65,8 +63,7 @@ def noise(width: int, height: int) -> np.ndarray:
 
 
 def drawn(device, blobs: Blobs, weight, **options) -> tuple[np.ndarray, Blobs]:
-    """Image with background, and the gradients of sum(weight * image), in the fields of Blobs.
-    Skips the test where the device lacks what draws."""
+    """Image, and gradients of sum(weight * image), as Blobs. Skips where nothing draws."""
     height, width = weight.shape[:2]
     buffers = BlobBuffers(device, len(blobs) + 3, ("d_blobs",))  # planes are a capacity apart
     try:
@@ -105,8 +102,7 @@ def drawn(device, blobs: Blobs, weight, **options) -> tuple[np.ndarray, Blobs]:
 
 
 def check(device, blobs, width, height, what, limits=(1e-5, 1e-4), **options):
-    """limits: of image and gradients. Measured: 1e-7 and 1e-6; where colours are taken from deep
-    pixels by subtraction, up to ten times more."""
+    """limits: of image and gradients. Measured: 1e-7 and 1e-6; tenfold in deep pixels."""
     weight = noise(width, height)
     frame = fit2d.draw(**inputs_of(blobs), width=width, height=height, background=BACKGROUND)
     image, found = drawn(device, blobs, weight, **options)
@@ -149,8 +145,7 @@ def test_every_rasterizer_on_other_canvases(device, rasterizer):
 
 @rasterizers
 def test_who_draws_nothing_changes_nothing(device, rasterizer):
-    """Rows that are not finite, too faint or beyond the image get no gradient, and leave image and
-    gradients of the others as they are."""
+    """Rows not finite, too faint or outside get no gradient, and leave others as they are."""
     blobs, weight = random_blobs(1, 60, 40, 30), noise(40, 30)
     image, gradients = drawn(device, blobs, weight, rasterizer=rasterizer)
     bad, nan, inf = random_blobs(2, 9, 40, 30).planes, np.nan, np.inf

@@ -21,6 +21,9 @@ from tests.helpers.tables import argv
 from tests.helpers.training import one_photograph_fits
 from tests.oracle import mesh as oracle
 from tests.oracle.adam import adam_step
+from tests.oracle.differences import errors_by_samples
+
+CAMERAS = around(5, meshing.WIDTH, meshing.HEIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -46,33 +49,21 @@ def hardsplat_mesh(*words) -> int:
 
 def painted(rng):
     """Returns a ball, a camera, a texture and a photograph, all random."""
-    mesh, camera, texture = (
-        meshing.ball(rng),
-        around(5, meshing.WIDTH, meshing.HEIGHT)[2],
-        rng.random((24, 40, 3)),
-    )
-    return (
-        mesh,
-        camera,
-        texture,
-        rng.integers(0, 256, (meshing.HEIGHT, meshing.WIDTH, 4)).astype(np.uint8),
-    )
+    mesh, texture = meshing.ball(rng), rng.random((24, 40, 3))
+    photo = rng.integers(0, 256, (meshing.HEIGHT, meshing.WIDTH, 4)).astype(np.uint8)
+    return mesh, CAMERAS[2], texture, photo
 
 
 def test_ids_and_uvs_are_those_of_a_plain_rasterizer(device):
     rng = np.random.default_rng(seed := fresh_seed())
-    mesh, camera = (
-        meshing.ball(rng),
-        around(5, meshing.WIDTH, meshing.HEIGHT)[int(rng.integers(5))],
-    )
+    mesh, camera = meshing.ball(rng), CAMERAS[rng.integers(5)]
     session = meshing.opened(device, mesh, camera)
     session.picture(camera)
     found = session.resources["ids"].download()
     session.destroy()
     vertices = mesh.vertices.astype(np.float64)
-    ids, edge = oracle.rasterize(
-        vertices, mesh.faces, camera.w2c, camera.K, meshing.WIDTH, meshing.HEIGHT, meshing.NEAR
-    )
+    size = meshing.WIDTH, meshing.HEIGHT, meshing.NEAR
+    ids, edge = oracle.rasterize(vertices, mesh.faces, camera.w2c, camera.K, *size)
     same = found[..., 3] == ids
     # The rasterizer snaps corners to 1/256 px: a pixel that close to an edge may fall on either
     # side of it; triangles are 3 px or larger.
@@ -116,7 +107,7 @@ def test_the_estimates_converge_to_the_gradient(device):
     samples = 512
     rng = np.random.default_rng(seed := fresh_seed())
     for name, (found, wanted) in meshing.convergence(device, rng, samples).items():
-        _, errors, slope = meshing.errors_by_samples(found, wanted)
+        errors, slope = errors_by_samples(found, wanted, 2 ** np.arange(10))
         what = f"seed {seed}: error of {name} falls as n^{slope:.3f}: {np.round(errors, 3)}"
         assert -0.6 < slope < -0.4, what
         seen = found.std(axis=0) > 0
@@ -201,10 +192,8 @@ def test_batches_have_room_for_their_photographs(scene, tmp_path, fits, monkeypa
 
 
 def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
-    assert (
-        leaves_nothing(lambda: meshing.opened(device, *meshing.sheet(np.random.default_rng(0))))
-        > 20
-    )
+    sheet = meshing.sheet(np.random.default_rng(0))
+    assert leaves_nothing(lambda: meshing.opened(device, *sheet)) > 20
 
 
 @pytest.mark.parametrize("seconds, step", [(0, 10), (3600, 5)])

@@ -1,7 +1,4 @@
-"""Files that others draw: by PlayCanvas' engine and by Spark, from the same cameras, against our
-own renderer. Where both draw as the original 3DGS does, they show what we show."""
-
-from pathlib import Path
+"""Files that PlayCanvas' engine and Spark draw as we do, where both draw as the original 3DGS."""
 
 import numpy as np
 import pytest
@@ -13,10 +10,10 @@ from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.raster.renderer import Renderer
 from tests.helpers import needs
 from tests.helpers.devtools import chromium
+from tests.helpers.scenes import COURTYARD
 from tests.oracle import psnr
 from tools.foreign import VIEWERS, Foreign, missing
 
-COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
 # dB to what we draw, 1.5 below what was measured: as the viewer comes, and as the original
 LEAST = {"playcanvas": (32.2, 37.4), "spark": (32.4, 35.2)}
 

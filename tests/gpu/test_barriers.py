@@ -17,8 +17,7 @@ def recorded(monkeypatch):
 
 @pytest.mark.parametrize("reads, writes", [({"a"}, set()), (set(), {"a"}), (set(), {"b"})])
 def test_draws_wait_for_what_compute_passes_have_seen_alone(recorded, reads, writes):
-    """A barrier of compute passes does not show their writes to a draw, nor end their reads for
-    it."""
+    """A barrier of compute passes neither shows a draw their writes nor ends reads."""
     order = Barriers(None).order
     order({"b"}, {"a", "c"}, computes=True)
     order({"c"}, {"d"}, computes=True)

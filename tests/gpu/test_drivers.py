@@ -1,19 +1,16 @@
-"""Drivers that do not load are named, with the reason: by doctor, and by whoever finds no device.
-Manifests here are made up."""
+"""Drivers that do not load are named, with the reason. Manifests here are made up."""
 
 import ctypes.util
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from hardsplat.gpu.device import drivers
+from tests.helpers.processes import process
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the registry names drivers there")
 
 
@@ -57,23 +54,17 @@ def test_what_is_wrong_with_each(tmp_path, manifest, library, more, words):
     assert bool(found.problem) == ("loads" not in words) and "\n" not in said
 
 
-def hardsplat(files, *argv):
-    environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "VK_ICD_FILENAMES": ""}
-    environment["VK_DRIVER_FILES"] = str(files)
-    command = [sys.executable, "-m", "hardsplat", *map(str, argv)]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-
-
 def test_an_nvidia_driver_without_its_libraries(manifest, tmp_path, scene):
     """It was only "no Vulkan device"."""
     path = manifest("nvidia_icd.json", "libGLX_nothing.so.0")
     why = f"{path}: libGLX_nothing.so.0: {MISSING}"
     none = "no Vulkan device: install "
-    done = hardsplat(path, "train", scene, "--result-dir", tmp_path / "out")
+    own = dict(HARDSPLAT_VALIDATION="0", VK_ICD_FILENAMES="", VK_DRIVER_FILES=str(path))
+    done = process("train", scene, "--result-dir", tmp_path / "out", **own)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert re.match(f"hardsplat: error: {none}.*; driver manifests: ", done.stderr)
     assert done.stderr.endswith(f"{why}\n")
-    done = hardsplat(path, "doctor")
+    done = process("doctor", **own)
     assert done.returncode == 2 and f"\ndriver manifest   {why}\n" in done.stdout
     assert done.stdout.count(str(path)) == 1
     assert done.stdout.startswith(f"not ready: {none}")

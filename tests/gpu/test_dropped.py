@@ -20,6 +20,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from tests.helpers.leaks import left_on
+from tests.helpers.tables import refuses
 
 CAMERA = Camera(np.eye(4), np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]]), 32, 32)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
@@ -129,8 +130,7 @@ def test_an_array_holds_the_device_whose_memory_it_is(monkeypatch):
 def test_a_device_that_is_not_found_leaves_nothing():
     Device().close()
     before = threads()
-    with pytest.raises(UserError, match="no such device"):
-        Device(99)
+    refuses("no such device", Device, 99)
     assert ended(before)
 
 
@@ -146,8 +146,7 @@ def test_what_fails_while_a_device_is_opened_closes_it():
 
 @LINUX
 def test_no_thread_outlives_its_driver():
-    """A thread that called a driver may end after the last device was closed: the driver stays
-    loaded. The one that opens a device ends before that closes."""
+    """The driver stays loaded for threads that called it; that of an opening ends before."""
     script = """
 import threading
 from hardsplat.gpu.device.context import Device

@@ -1,5 +1,4 @@
-"""Every shader module as other drivers take it: valid, one type of pointer to a buffer, and
-translated to Metal's language as MoltenVK does."""
+"""Shader modules as other drivers take them: valid, one type of pointer a buffer, fit for Metal."""
 
 import os
 import shutil

@@ -1,14 +1,10 @@
-"""A second implementation of Vulkan on the CPU: SwiftShader, which Chromium brings along. It
-pushes no descriptors, adds no floats atomically and has subgroups of 4."""
-
-import os
-import subprocess
-import sys
+"""SwiftShader, another Vulkan on the CPU: no push descriptors, no float atomics, subgroups of 4."""
 
 import pytest
 
 from tests.helpers import elsewhere
 from tests.helpers.drivers import only_swiftshader
+from tests.helpers.processes import process
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +16,8 @@ def environment(tmp_path_factory):
 @pytest.fixture(scope="module")
 def verdict(environment) -> str:
     """The verdict of the doctor."""
-    command, own = [sys.executable, "-m", "hardsplat", "doctor"], os.environ | environment
-    done = subprocess.run(command, env=own, capture_output=True, text=True, check=True)
+    done = process("doctor", **environment)
+    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[0]
 
 
@@ -30,8 +26,7 @@ def test_the_doctor_says_ready(verdict):
 
 
 def test_gradients_are_those_of_the_oracle(environment, verdict):
-    """With the validation layers on. Measured: 1.2e-7, 8.3e-7 and, where blocks are rejected,
-    3.3e-7."""
+    """With the validation layers on. Measured: 1.2e-7, 8.3e-7; where blocks are rejected 3.3e-7."""
     found = elsewhere.found(environment)
     assert "SwiftShader" in found["device"] and not found["pushes"]
     assert len(found["draws"]) == 5 and bool(found["tiles"]) == ("tiled" in verdict)

@@ -22,8 +22,7 @@ _CHECK = """<script>addEventListener("load", () => {
 
 
 def open_page(page: Path, folder: Path, script="", size=(1100, 1400)) -> tuple[str, Image.Image]:
-    """(its DOM after all scripts, a screenshot). script: run within the page once it is loaded.
-    Fails on anything that the browser complains about; skips without one."""
+    """(DOM after all scripts, screenshot). script: run in the page. Fails on complaints."""
     if (found := chromium()) is None:
         pytest.skip(needs.lacking("no Chromium"))
     copy = folder / f"{page.stem}_checked.html"

@@ -1,5 +1,4 @@
-"""Chromium driven by its DevTools protocol through a pipe: pages that go on working after they are
-loaded, touched and looked at."""
+"""Chromium driven through a pipe: pages that work on after they are loaded, touched, looked at."""
 
 import base64
 import io
@@ -14,13 +13,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-_FLAGS = (
-    "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader "
-    "--hide-scrollbars --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync --disable-quic --disable-dev-shm-usage "
-    "--remote-debugging-pipe"
-).split()
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_FLAGS = """--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader
+    --hide-scrollbars --no-first-run --disable-background-networking --disable-component-update
+    --disable-sync --disable-quic --disable-dev-shm-usage --remote-debugging-pipe""".split()
+NAMES = "chromium chromium-browser google-chrome google-chrome-stable chrome".split()
 SIZE = 320, 240  # px of a page
 
 
@@ -31,61 +27,36 @@ def chromium() -> str | None:
 
 class Browser:
     """One page of a headless Chromium with WebGL in software, whose files are in `folder`.
-    complaints: what pages logged as warnings or errors. requests: URLs asked for.
-
-    Raises AssertionError where Chromium does not answer in time, RuntimeError where there is none.
+    complaints: what pages logged as warnings or errors. requests: URLs asked for. Raises
+    AssertionError where Chromium does not answer in time.
     """
 
-    def __init__(
-        self, folder: Path, size: tuple[int, int] = (640, 480), flags: tuple[str, ...] = ()
-    ):
-        found = chromium()
-        if found is None:
-            raise RuntimeError(
-                "no Chromium on this machine to open pages in (apt-get install chromium)"
-            )
+    def __init__(self, folder: Path, size=(640, 480), flags=()):
+        if not (found := chromium()):
+            raise RuntimeError("no Chromium on this machine (apt-get install chromium)")
         (theirs_in, self._write), (self._read, theirs_out) = os.pipe(), os.pipe()
-        command = [
-            found,
-            *_FLAGS,
-            *flags,
-            f"--user-data-dir={folder / 'profile'}",
-            f"--window-size={size[0]},{size[1]}",
-            "about:blank",
-        ]
+        own = f"--user-data-dir={folder / 'profile'}", "--window-size={},{}".format(*size)
         shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        self._process = subprocess.Popen(
-            ["bash", "-c", shell, "browser", *command],
-            pass_fds=(theirs_in, theirs_out),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        command = ["bash", "-c", shell, "browser", found, *_FLAGS, *flags, *own, "about:blank"]
+        how = dict(pass_fds=(theirs_in, theirs_out), stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **how)
         os.close(theirs_in)
         os.close(theirs_out)
-        self._buffer, self._id, self._session = b"", 0, None
+        self._buffer, self._id, self._session = b"", 0, {}
         self.complaints, self.requests = [], []
-        target = next(
-            t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page"
-        )
-        self._session = self.ask(
-            "Target.attachToTarget", targetId=target["targetId"], flatten=True
-        )["sessionId"]
+        targets = self.ask("Target.getTargets")["targetInfos"]
+        target = next(t["targetId"] for t in targets if t["type"] == "page")
+        session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = {"sessionId": session}
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
-        self.ask(
-            "Emulation.setDeviceMetricsOverride",
-            width=size[0],
-            height=size[1],
-            deviceScaleFactor=1,
-            mobile=False,
-        )
+        shape = dict(width=size[0], height=size[1], deviceScaleFactor=1, mobile=False)
+        self.ask("Emulation.setDeviceMetricsOverride", **shape)
 
     def ask(self, method: str, seconds: float = 120, **params) -> dict:
         """The result of a command."""
         self._id += 1
-        message = {"id": self._id, "method": method, "params": params} | (
-            {"sessionId": self._session} if self._session else {}
-        )
+        message = {"id": self._id, "method": method, "params": params} | self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
         end = time.monotonic() + seconds
         while (answer := self._next(end)).get("id") != self._id:
@@ -99,26 +70,22 @@ class Browser:
 
     def run(self, script: str):
         """The value of a JavaScript expression, which may be a promise."""
-        result = self.ask(
-            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
-        )
+        how = dict(expression=script, awaitPromise=True, returnByValue=True)
+        result = self.ask("Runtime.evaluate", **how)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
     def wait(self, script: str, seconds: float = 60):
         """The value of an expression as soon as it is true."""
-        end = time.monotonic() + seconds
+        until = time.monotonic() + seconds
         while not (value := self.run(script)):
-            assert time.monotonic() < end, (
-                f"not so after {seconds} s: {script}; complaints: {self.complaints}"
-            )
+            assert time.monotonic() < until, f"{script} after {seconds} s: {self.complaints}"
             time.sleep(0.05)
         return value
 
     def screenshot(self) -> Image.Image:
-        return Image.open(
-            io.BytesIO(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))
-        ).convert("RGB")
+        picture = self.ask("Page.captureScreenshot", format="png")["data"]
+        return Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
 
     def key(self, code: str, key: str = "") -> None:
         """Presses a key and lets it go."""
@@ -127,24 +94,17 @@ class Browser:
 
     def drag(self, start: tuple[int, int], end: tuple[int, int], button: str = "left") -> None:
         mask = {"left": 1, "right": 2, "middle": 4}[button]
-        for kind, (x, y), held in (
+        presses = (
             ("mousePressed", start, mask),
             ("mouseMoved", end, mask),
             ("mouseReleased", end, 0),
-        ):
-            self.ask(
-                "Input.dispatchMouseEvent",
-                type=kind,
-                x=x,
-                y=y,
-                button=button,
-                buttons=held,
-                clickCount=1,
-            )
+        )
+        for kind, (x, y), held in presses:
+            how = dict(type=kind, x=x, y=y, button=button, buttons=held, clickCount=1)
+            self.ask("Input.dispatchMouseEvent", **how)
 
     def cpu_seconds(self) -> float:
-        """Processor time that the browser's processes have taken so far, which other load on the
-        machine changes little. Linux alone."""
+        """Processor time of the browser so far, hardly changed by other load. Linux alone."""
         return sum(self._ticks().values()) / os.sysconf("SC_CLK_TCK")
 
     def _ticks(self) -> dict[int, int]:
@@ -181,9 +141,8 @@ class Browser:
 
     def _next(self, end: float) -> dict:
         while b"\0" not in self._buffer:
-            assert select.select([self._read], [], [], max(0, end - time.monotonic()))[0], (
-                "Chromium does not answer"
-            )
+            waiting = select.select([self._read], [], [], max(0, end - time.monotonic()))[0]
+            assert waiting, "Chromium does not answer"
             more = os.read(self._read, 1 << 20)
             assert more, "Chromium is gone"
             self._buffer += more
@@ -196,10 +155,9 @@ class Browser:
             case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning"):
                 self.complaints.append(str([a.get("value") for a in params["args"]]))
             case "Runtime.exceptionThrown":
-                self.complaints.append(
-                    params["exceptionDetails"].get("exception", {}).get("description")
-                    or params["exceptionDetails"]["text"]
-                )
+                details = params["exceptionDetails"]
+                found = details.get("exception", {}).get("description")
+                self.complaints.append(found or details["text"])
             case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
                 self.complaints.append(params["entry"]["text"])
             case "Network.requestWillBeSent":

@@ -28,11 +28,9 @@ def fresh_seed() -> int:
 
 
 def clear_scene(*args, seed=None, apart=2e-6, cut_off=0.0, lit: float | None = None, **options):
-    """A random scene, with its `seed`: the first from `seed` (or a fresh one) on whose depths
-    are `apart` of the farthest, by default as far as float32 orders them like float64. Two
-    splats that swap differ by more than rounding. cut_off: as near to alpha = 1/255 no
-    fragment may be, relatively: rounding decides about those. lit: no colour is darker; at 0
-    they are cut."""
+    """A random scene, with its `seed`: the first from `seed` (or a fresh one) that rounding does
+    not change: depths `apart`, no fragment within `cut_off` of alpha = 1/255, no colour below
+    `lit`."""
     for number in itertools.count(fresh_seed() if seed is None else seed):
         scene = random_scene(number, *args, **options)
         ahead = scene["w2c"][2]
@@ -101,8 +99,7 @@ def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01, a
 
 
 def agrees(renderer: Renderer, scene: dict, limits=(1e-4, 1e-3), what: object = "", **how) -> None:
-    """Asserts that image and gradients are the oracle's: relative L2 of the image, and of the worst
-    gradient; by default the limits of float32 in tests/raster/test_hardware.py."""
+    """Asserts that image and worst gradient are the oracle's in relative L2, as of float32."""
     image, gradients = compare(renderer, scene, **how)
     found = f"{what}, seed {scene.get('seed')}: image {image}, {gradients}"
     assert image <= limits[0] and max(gradients.values()) <= limits[1], found

@@ -35,8 +35,7 @@ def exact(device: Device, scene: dict, **options) -> list[float]:
 
 
 def rejecting(device: Device, **options) -> float:
-    """Relative difference of the gradients that the rejection of finished blocks makes: fragments
-    that it takes away must not take others' sums with them."""
+    """Relative difference of gradients by the rejection of finished blocks: none is due."""
     scene = random_scene(SEED, 300, 33, 25, 0, overlap=60, opacity=(0.3, 0.95))
     gaussians, camera = splats_of(scene)
     found = []

@@ -1,7 +1,4 @@
-"""Recorded scenes of an independent renderer, and generated ones, for the tests.
-
-The recordings are large and live outside the repository: in $HARDSPLAT_SHARED/golden, by default
-../shared/golden."""
+"""Scenes of an independent renderer, from $HARDSPLAT_SHARED/golden, and generated ones."""
 
 import os
 from pathlib import Path
@@ -25,10 +22,7 @@ def golden_names() -> list[str]:
 
 def load_golden(name: str) -> dict:
     """Inputs, `weight` (H, W, 3), `gsplat_image` and `gsplat_d_*` of one recording, for the loss
-    sum(weight * image).
-
-    Arrays keep their float32; width, height and sh_degree are int. Skips the test where the
-    recording is absent."""
+    sum(weight * image). Skips the test where the recording is absent."""
     path = SHARED / "golden" / f"{name}.npz"
     if not path.exists():
         pytest.skip(needs.lacking("no golden recordings", needs.SHARED))
@@ -49,12 +43,9 @@ def relative_l2(a, b) -> float:
 
 
 def random_scene(seed, n, width, height, sh_degree, overlap=8.0, anisotropy=3.0, **ranges) -> dict:
-    """A fresh scene with the keys of a golden's inputs plus `weight` (H, W, 3); float32, the
-    same for the same arguments.
-
-    The means project into the image (camera rotated, shifted and off-axis), so nearly all splats
-    are visible. overlap: about how many splats cover a pixel; anisotropy: largest over smallest
-    axis; opacity, depth: ranges."""
+    """A scene with the keys of a golden's inputs plus `weight` (H, W, 3), the same for the same
+    arguments; nearly all splats are visible. overlap: about how many splats cover a pixel;
+    anisotropy: largest over smallest axis; opacity, depth: ranges."""
     ranges = {"opacity": (0.1, 0.9), "depth": (2.0, 6.0)} | ranges
     assert len(ranges) == 2, f"no such range: {ranges}"
     rng = np.random.default_rng(seed)

@@ -12,9 +12,8 @@ from contextlib import suppress
 import pytest
 
 MOST_BYTES = 1.8e9  # a run of the whole suite had 1.41e9
-KINDS = (
-    "Buffer Image CommandBuffer Framebuffer QueryPool DescriptorPool Semaphore Fence SwapchainKHR"
-).split()
+KINDS = "Buffer Image CommandBuffer Framebuffer QueryPool DescriptorPool Semaphore Fence"
+KINDS = f"{KINDS} SwapchainKHR".split()
 # threads that packages have for a process
 FOR_GOOD = ("tqdm_monitor", "Dask-Offload", "IO loop")
 MOST_PIPELINES = 150  # that a device keeps from one test to the next; each takes 2 to 4 MB
@@ -39,8 +38,7 @@ def left_for_good(device) -> dict[str, int]:
 
 
 def forget_pipelines(device, before: dict[str, int]) -> None:
-    """Frees the pipelines of a device that has many, where nothing is left that may use them.
-    before: what left_on found when there was nothing."""
+    """Frees a device's pipelines where nothing is left to use them. before: of left_on."""
     if len(device.pipelines) <= MOST_PIPELINES or left_on(device) != before:
         return
     device.wait_idle()
@@ -63,8 +61,7 @@ def trim() -> None:
 
 @pytest.fixture(scope="module")
 def module_device(request):
-    """One device for all tests of a file. What they leave on it fails the last of them, unless one
-    has failed: that keeps what it made."""
+    """One device for a file. What is left on it fails its last test, unless one has failed."""
     from hardsplat.gpu.device.context import Device
 
     device, failed = Device(), request.session.testsfailed

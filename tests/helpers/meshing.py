@@ -15,6 +15,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.step.photos import Photos
 from tests.oracle import mesh as oracle
+from tests.oracle.differences import central
 
 WIDTH, HEIGHT, NEAR, PIXEL = 64, 48, 0.05, 1 / 30
 SEED = 7
@@ -86,18 +87,8 @@ def exact_gradients(mesh, camera, photo, texture) -> list[np.ndarray]:
         shown = oracle.picture(texture, uv, ids > 0)
         return oracle.loss(shown, photo, 1.0).sum() / ids.size
 
-    out, h = [], 1e-5
-    for values in (vertices, texture):
-        d, moved = np.zeros(values.shape), values.copy()
-        given = (moved, texture) if values is vertices else (vertices, moved)
-        for i in np.ndindex(*d.shape):
-            moved[i] = values[i] + h
-            above = value(*given)
-            moved[i] = values[i] - h
-            d[i] = (above - value(*given)) / (2 * h)
-            moved[i] = values[i]
-        out.append(d.reshape(-1, 3))
-    return out
+    by_texels = central(lambda moved: value(vertices, moved), texture, 1e-5).reshape(-1, 3)
+    return [central(lambda moved: value(moved, texture), vertices, 1e-5), by_texels]
 
 
 def gather_once(session) -> None:
@@ -110,8 +101,7 @@ def gather_once(session) -> None:
 
 
 def convergence(device, rng, samples: int, progress=lambda steps: steps):
-    """Returns by name, vertices and texels of a sheet: (samples, ...) estimates, and the central
-    differences they should have as their mean."""
+    """By name, vertices and texels: (samples, ...) estimates, and central differences."""
     mesh, camera = sheet(rng)
     texture, photo = smooth(rng, 5, 6, 3), np.rint(255 * smooth(rng, HEIGHT, WIDTH, 4))
     photo = photo.astype(np.uint8)
@@ -131,15 +121,3 @@ def convergence(device, rng, samples: int, progress=lambda steps: steps):
             out[sample] = sums * oracle.signs(SEED, sample, len(sums), draw) / (2 * size)
     session.destroy()
     return dict(zip(("vertices", "texels"), zip(estimates, exact)))
-
-
-def errors_by_samples(found, wanted) -> tuple[np.ndarray, np.ndarray, float]:
-    """Returns sizes 1, 2, 4 ... of means, their relative L2 errors (root mean square over disjoint
-    means), and the slope of one over the other, log-log."""
-    sizes, errors = 2 ** np.arange(int(np.log2(len(found))) + 1), []
-    for n in sizes:
-        means = found.reshape(len(found) // n, n, *wanted.shape).mean(axis=1)
-        squares = ((means - wanted) ** 2).sum(axis=(1, 2))
-        errors.append(np.sqrt(squares.mean()) / np.linalg.norm(wanted))
-    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
-    return sizes, np.array(errors), float(slope)

@@ -13,8 +13,7 @@ Item = tuple[str, ...]  # a flag and its value, as words
 
 
 def offered(command: str, **more: Iterable[str]) -> dict[str, list[Item]]:
-    """What a command can be told, by name, with all flags that say it: a choice each, on and off.
-    more: values of flags whose parser does not list them."""
+    """What a command can be told, by name, with its flags. more: values of flags that list none."""
     _, commands = parsers()
     found: dict[str, list[Item]] = {}
     for action in commands[command]._actions:  # argparse has no public list of them

@@ -152,8 +152,7 @@ def maker(kind: Callable) -> tuple:
 
 
 def random_state(n: int, planes: int, seed: int = 0, moments: str = "float32") -> dict:
-    """Splats around the thresholds. The first SH value is the row's number, which all
-    descendants inherit. Moments are numbers that this format has."""
+    """Splats around the thresholds; SH begins with the row's number, which is inherited."""
     rng = np.random.default_rng(seed)
     state = {
         "means": rng.normal(size=(1, n, 3)),
@@ -180,8 +179,7 @@ def opaque(n: int, planes: int = 1, seed: int = 0, moments: str = "float32") -> 
 
 
 def arranged(state: dict) -> dict:
-    """Rows by the splat they came from, then by momentum (an original before its clone) and
-    place."""
+    """Rows by the splat they came from, then by momentum (original before clone), place."""
     x, momentum, source = (state[name][0, :, 0] for name in ("means", "adam_means", "sh"))
     order = np.lexsort((x, -np.abs(momentum), source))
     return {name: values[:, order] for name, values in state.items()}

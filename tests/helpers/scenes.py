@@ -20,6 +20,15 @@ def tiny(name: str, folder: Path) -> Path:
     return shutil.copytree(ROOT / "tests" / "scenes" / name, folder / name)
 
 
+def masked_scene(scene: Path, folder: Path, mask: np.ndarray) -> Path:
+    """A copy of a scene in `folder` whose photographs all have this mask."""
+    root = Path(shutil.copytree(scene, folder / "masked"))
+    (root / "masks").mkdir()
+    for photograph in (root / "images").iterdir():
+        Image.fromarray(mask).save(root / "masks" / f"{photograph.name}.png")
+    return root
+
+
 def pebble(folder: Path, views: int, side: int) -> Path:
     """So many of the pebble's views, with masks, of side x side pixels."""
     shutil.copytree(PEBBLE, folder, ignore=shutil.ignore_patterns("*.png"))

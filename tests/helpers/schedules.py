@@ -1,14 +1,11 @@
 """Runs short cases in several ways and prints the cases whose results differ:
 `python -m tests.helpers.schedules SCENE [PASS:RESOURCES@CASE...]`.
 
-By default all cases run. PASS:RESOURCES@CASE runs this case without resources, joined by +, that
-this pass declares.
-
-`serial` runs one pass after the other. `reversed` runs passes between which the declarations ask
-for no barrier the other way round. A device may run them in any order, so a result that depends on
-it shows a read or a write that a pass does not declare. Before each step of a training scratch is
-filled with NaN, 1e30 or 0, so a result that depends on it shows a read of what no pass has written.
-To be run with LP_NUM_THREADS=1, with which sums of atomics on lavapipe have an order.
+PASS:RESOURCES@CASE runs this case alone without resources, joined by +, that this pass declares.
+`serial` runs one pass after the other, `reversed` those between which the declarations ask for no
+barrier the other way round: a result that depends on it shows a read or a write that a pass does
+not declare. Before each step scratch is filled with NaN, 1e30 or 0, which shows a read of what no
+pass has written. To be run with LP_NUM_THREADS=1, with which sums of atomics have an order.
 """
 
 import hashlib

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.settings.presets import save_config
@@ -20,6 +21,12 @@ def some_splats(n=1500, degree=3, seed=0, size=0.03):
     scales = np.exp(rng.normal(np.log(size), 0.7, (n, 3)))
     means, quats = rng.normal(0, 2, (n, 3)), rng.normal(size=(n, 4))
     return Gaussians(means, quats, scales, rng.uniform(0.01, 0.99, n), sh)
+
+
+def points_of(scene: Path, step=1, opacity=0.95) -> Gaussians:
+    """Every so many points of a scene, as splats of SH degree 1."""
+    opened = load_scene(scene)
+    return Gaussians.from_points(opened.points[::step], opened.colors[::step], 1, opacity)
 
 
 def result_of(folder: Path, g: Gaussians, antialiased: bool = False, **settings) -> Path:

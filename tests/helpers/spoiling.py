@@ -3,9 +3,11 @@ line; never another error, a long wait or much memory. Two kinds of damage: byte
 values within a file that is otherwise right."""
 
 import copy
+import json
 import time
 import tracemalloc
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -17,8 +19,7 @@ STRANGE += [2**31, 2**64, 10**400, [], {}, [[]], [1, 2], {"a": 1}]
 
 
 def survives(read, spoil, rounds, seed=0, *, seconds=5.0, memory=400 << 20, warn="ignore", path=""):
-    """read() after each of so many spoil(rng): both outcomes occur, and nothing else does. path: of
-    the file or folder that every error names."""
+    """read() after each spoil(rng) ends well or in an error that names path; both occur."""
     outcomes = set()
     for number in range(rounds):
         what = f"seed {seed}, round {number}"
@@ -44,17 +45,38 @@ def survives(read, spoil, rounds, seed=0, *, seconds=5.0, memory=400 << 20, warn
     assert outcomes == {"read", "refused"}, (seed, outcomes)
 
 
+def survives_bytes(read, file, good: bytes, rounds, head=0, **how) -> None:
+    """read() survives damaged bytes of a file. head: see spoiled_bytes; how: of survives."""
+    survives(read, lambda rng: file.write_bytes(spoiled_bytes(good, rng, head)), rounds, **how)
+
+
+def survives_values(read, file, good, rounds, **how) -> None:
+    """read() survives damaged values of a JSON file."""
+    survives(
+        read, lambda rng: file.write_text(json.dumps(spoiled_values(good, rng))), rounds, **how
+    )
+
+
+@contextmanager
+def takes_at_most(nbytes: float):
+    """What is done meanwhile takes no more memory of Python and numpy at its peak."""
+    tracemalloc.start()
+    try:
+        yield
+        assert (peak := tracemalloc.get_traced_memory()[1]) < nbytes, f"{peak} bytes"
+    finally:
+        tracemalloc.stop()
+
+
 def out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error was made of a MemoryError: the reader asked for what the file announces, and
-    a machine with more memory would have given it."""
+    """Whether an error was a MemoryError: the reader asked for what the file announces."""
     return error is not None and (
         isinstance(error, MemoryError) or out_of_memory(error.__cause__ or error.__context__)
     )
 
 
 def spoiled_bytes(data: bytes, rng, head: int = 0) -> bytes:
-    """Flipped bits, another character or number, a stretch less or twice, the end cut off. head:
-    two times in three among these first bytes, which parsers act on."""
+    """Bits, characters, numbers, stretches, the end. head: two in three among these first bytes."""
     if head and rng.integers(3):
         return spoiled_bytes(data[:head], rng) + data[head:]
     out, at = bytearray(data), int(rng.integers(len(data)))

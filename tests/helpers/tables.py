@@ -1,5 +1,7 @@
 """Tables of test cases as text, a case a line, command lines, and what is refused."""
 
+import re
+
 import pytest
 
 from hardsplat.base.errors import UserError
@@ -26,3 +28,8 @@ def refusal(action, *given, **named) -> str:
         action(*given, **named)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def refuses(words: str, action, *given, **named) -> None:
+    """Asserts that the line of the UserError of an action has these words, a regular expression."""
+    assert re.search(words, said := refusal(action, *given, **named)), said

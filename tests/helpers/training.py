@@ -39,8 +39,7 @@ def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainCon
 
 
 def one_photograph_fits(monkeypatch) -> list[int]:
-    """Leaves memory for two photographs in flight, so one for a batch; the list is of the steps of
-    each batch, as they are queued."""
+    """Memory for two photographs in flight, one a batch; the list: steps of each batch."""
     monkeypatch.setattr("hardsplat.step.photos.SHARE_OF_MEMORY", 0.0)
     run, batches = StepRunner.run, []
 
@@ -66,8 +65,7 @@ def job_of(device, config: TrainConfig, views: Views, **facts) -> Job:
 
 
 def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
-    """A session with the scene's first splats at step 0, which ends with the test. batches: gets
-    the BatchResult of each."""
+    """A session at step 0, which ends with the test. batches: gets the BatchResult of each."""
     c = config.scene
     scene = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode)
     views = [scene.views[i] for i in scene.train]
@@ -142,24 +140,13 @@ class OneStep:
 
 
 def partly_outside() -> dict:
-    """A random_scene of 60 splats, of which some lie so far outside of its camera that the Jacobian
-    of a pinhole is clamped for them; its limits depend on pose and intrinsics."""
+    """60 splats, of which some are so far outside that the Jacobian of a pinhole is clamped."""
     s = random_scene(1, 60, 48, 32, 2)
     right, forward = s["w2c"][0, :3], s["w2c"][2]
     depth = s["means"][:6] @ forward[:3] + forward[3]
     s["means"][:6] += 1.2 * right * depth[:, None] / s["K"][0, 0] * 48 / 2
     s["scales"][:6] *= 4
     return s
-
-
-def central(f, at: np.ndarray, step: float) -> np.ndarray:
-    """Central differences of a number by each of `at`."""
-    out = np.zeros(at.shape)
-    for i in np.ndindex(at.shape):
-        way = np.zeros(at.shape)
-        way[i] = step
-        out[i] = (f(at + way) - f(at - way)) / (2 * step)
-    return out
 
 
 def densified(session: Session, times: int, room: int = 0) -> set[int]:
@@ -182,8 +169,7 @@ def same_state(a, b) -> bool:
 
 
 def resumed_exactly(device, config: TrainConfig, folder: Path) -> Checkpoint:
-    """The state after 14 steps, asserted to be the same where the run went on from a checkpoint
-    of step 8. folder: for that."""
+    """The state after 14 steps, the same where the run went on from a checkpoint of step 8."""
     first, second = (open_session(device, config) for _ in range(2))
     first.run(8)
     path = checkpoints.path_of(folder, first.step)

@@ -11,8 +11,7 @@ from hardsplat.serve.door import COOKIE
 
 
 class Viewer:
-    """Connects, says where its camera is, and keeps what it gets. camera: of hardsplat. headers:
-    more of them, such as a cookie."""
+    """Says where its camera is, and keeps what it gets. headers: more of them, such as a cookie."""
 
     def __init__(self, url: str, camera, headers=()):
         import viser

@@ -1,5 +1,4 @@
-"""Lenses that no pinhole shows whole: wide fisheyes, and models that fold within the picture. What
-is cut away, what is left as it is, and what is said."""
+"""Lenses that no pinhole shows whole: what is cut away, what stays, and what is said."""
 
 import cv2
 import numpy as np
@@ -99,9 +98,7 @@ def test_what_is_left_of_a_lens():
 
 @pytest.mark.parametrize("camera", NOTHING.values(), ids=NOTHING)
 def test_of_some_lenses_nothing_is_left(tmp_path, camera):
-    words = (
-        "its distortion cannot be undone over the whole 160x120 image; train with --no-undistort"
-    )
+    words = "its distortion cannot be undone over the whole 160x120 image; train with --no-undisto"
     assert words in refusal(load_scene, write_scene(tmp_path, camera=camera))
 
 

@@ -1,5 +1,4 @@
-"""Formats of splats: what a round trip loses, layouts built here byte by byte, frames of reference,
-and programs that others wrote."""
+"""Formats of splats: round trips, layouts byte by byte, frames of reference, programs of others."""
 
 import errno
 import gzip
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 import zstandard
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.formats import FILE_FORMATS, checkpoint
 from hardsplat.io.formats.clusters import scalar_codebook, scalar_labels
 from hardsplat.io.formats.frames import rotated, to_ours
@@ -21,6 +19,7 @@ from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.results.model import find_model
 from tests.helpers.splat_files import differences, rotations, some_splats
+from tests.helpers.tables import refuses
 
 NONE = dict(means=0, shape=1e-6, opacities=1e-7, sh0=0, shN=0)
 LOSS = {  # of some_splats(), about half as much again as measured; formats besides have NONE
@@ -58,13 +57,8 @@ def test_round_trip(tmp_path, name, degree):
 def test_a_name_that_no_format_has(tmp_path):
     (tmp_path / "a.ksplat").write_bytes(b"splats")
     for action in (lambda path: save_splats(path, some_splats(3, 0)), load_splats):
-        with pytest.raises(UserError, match="a.ksplat: splats (come|are written) as .*ply"):
-            action(tmp_path / "a.ksplat")
-    with pytest.raises(UserError, match="is a folder|Is a directory"):
-        load_splats(tmp_path)
-
-
-# -- SPZ
+        refuses("a.ksplat: splats (come|are written) as .*ply", action, tmp_path / "a.ksplat")
+    refuses("is a folder|Is a directory", load_splats, tmp_path)
 
 
 def spz_bytes(version, bits=12, degree=1):
@@ -117,9 +111,6 @@ def test_spz_by_hand(tmp_path, version):
         assert load_splats(path).sh_degree == 3
 
 
-# -- SOG
-
-
 def test_sog_says_what_its_specification_asks_for(tmp_path):
     save_splats(tmp_path / "a.sog", some_splats(1000, 2))
     with zipfile.ZipFile(tmp_path / "a.sog") as archive:
@@ -130,9 +121,6 @@ def test_sog_says_what_its_specification_asks_for(tmp_path):
         assert files == set(archive.namelist()) - {"meta.json"}
     assert meta["version"] == 2 and meta["count"] == 1000 and meta["shN"]["bands"] == 2
     assert {len(meta[name]["codebook"]) for name in ("scales", "sh0", "shN")} == {256}
-
-
-# -- GLB
 
 
 def glb_bytes(gltf, binary):
@@ -180,8 +168,7 @@ def test_glb_says_what_its_specification_asks_for(tmp_path):
 
 
 def nested_glb() -> tuple[dict, bytes]:
-    """A scene of two nodes that share a mesh: positions and opacities in rows of one view,
-    rotations and opacities normalized integers."""
+    """Two nodes share a mesh: interleaved rows, rotations and opacities as integers."""
     table = np.zeros(2, [("position", "<f4", 3), ("opacity", "<u2"), ("pad", "<u2")])
     table["position"], table["opacity"] = [[1, 2, 3], [4, 5, 6]], [65535, 13107]
     turns = np.array([[0, 0, 0, 127], [0, 0, 90, 90]], "i1")  # xyzw: none, and a quarter about z
@@ -198,10 +185,8 @@ def nested_glb() -> tuple[dict, bytes]:
         f"{SPLATTING}:SH_DEGREE_0_COEF_0": (2, 24, 5126, "VEC3"),
     }
     names = {name: i for i, name in enumerate(accessors)}
-    rows = [
-        dict(bufferView=view, byteOffset=at, componentType=kind, count=2, type=shape)
-        for view, at, kind, shape in accessors.values()
-    ]
+    keys = "bufferView byteOffset componentType type".split()
+    rows = [dict(zip(keys, row), count=2) for row in accessors.values()]
     rows[1]["normalized"] = rows[2]["normalized"] = True
     nodes = [
         dict(children=[1], translation=[10, 0, 0]),
@@ -232,9 +217,6 @@ def test_glb_with_nodes_quantized_and_interleaved_attributes(tmp_path):
     np.testing.assert_allclose(g.sh[:, 0], [*COLORS, *COLORS], atol=1e-6)
 
 
-# -- checkpoints
-
-
 def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
     g = some_splats(50, 1)
     path = checkpoint.path_of(tmp_path, 7)
@@ -243,14 +225,10 @@ def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
     (tmp_path / "config.toml").write_text("max_steps = 7\n")
     file, config = find_model(path)
     assert file == path and config.run.max_steps == 7
-    with pytest.raises(UserError, match="interrupted run without splats.ply"):
-        find_model(tmp_path)
+    refuses("interrupted run without splats.ply", find_model, tmp_path)
     save_splats(tmp_path / "alone.spz", g, antialiased=True)
     (tmp_path / "config.toml").unlink()
     assert find_model(tmp_path / "alone.spz")[1].raster.antialiased
-
-
-# -- readers and writers that others wrote
 
 
 @pytest.mark.parametrize("suffix", [".ply", ".compressed.ply", ".splat", ".spz", ".sog"])

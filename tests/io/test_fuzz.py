@@ -1,7 +1,6 @@
 """Every reader of a scene's files against damage. Seeds are fixed."""
 
 import io
-import json
 
 import numpy as np
 import pytest
@@ -14,20 +13,11 @@ from hardsplat.io.scenes.depths import read_depth
 from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
 from tests.helpers import heic
-from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
+from tests.helpers.spoiling import survives_bytes, survives_values
 
 W, H = 24, 16
 # libraries of images print what they find, hundreds of lines
 pytestmark = pytest.mark.usefixtures("capfd")
-
-
-def survives_bytes(read, path, whole: bytes, rounds: int, seed: int = 0) -> None:
-    survives(read, lambda rng: path.write_bytes(spoiled_bytes(whole, rng)), rounds, seed)
-
-
-def survives_values(read, path, good, rounds: int) -> None:
-    spoil = lambda rng: path.write_text(json.dumps(spoiled_values(good, rng)))
-    survives(read, spoil, rounds)
 
 
 @pytest.fixture
@@ -72,9 +62,8 @@ def test_depth_maps(tmp_path, kind):
     def read():
         assert read_depth(path).ndim == 2
 
-    whole = path.read_bytes()
-    spoil = lambda rng: path.write_bytes(spoiled_bytes(whole, rng, 128))
-    survives(read, spoil, 150, seed=777, memory=30 << 20, path=path)
+    how = dict(seed=777, memory=30 << 20, path=path)
+    survives_bytes(read, path, path.read_bytes(), 150, head=128, **how)
 
 
 def test_points(tmp_path):

@@ -1,10 +1,8 @@
-"""Reading photographs, opening scenes, undistortion against analytic patterns, and every way a
-scene can contradict itself."""
+"""Photographs, scenes, undistortion, and every way a scene can contradict itself."""
 
 import re
 import shutil
 import struct
-import tracemalloc
 import zlib
 
 import cv2
@@ -33,6 +31,7 @@ from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job.exif import taken_of
 from tests.helpers import heic
+from tests.helpers.spoiling import takes_at_most
 from tests.helpers.tables import refusal
 from tests.oracle import lens
 
@@ -49,45 +48,32 @@ def lens_of(model, *params, size=(W, H)):
     return ColmapCamera(1, model, *size, np.array(params, float))
 
 
-def write_scene(
-    root,
-    names="abc",
-    camera=PINHOLE,
-    folder="images",
-    size=None,
-    centres=None,
-    first=None,
-    points=np.ones((4, 3)),
-):
-    """A scene of random photographs whose cameras stand at `centres`, looking along +z. first: the
-    first one's name in the model."""
+POINTS = np.ones((4, 3))
+
+
+def write_scene(root, names="abc", camera=PINHOLE, folder="images", points=POINTS, **how):
+    """A scene of random photographs whose cameras look along +z. how: centres, where they stand;
+    size of the photographs, if not the camera's; first, the name of the first one in the model."""
     names = [f"{name}.png" for name in names]
-    if centres is None:
-        centres = np.arange(3.0 * len(names)).reshape(-1, 3)
-    unturned = np.array([1.0, 0, 0, 0])
-    images = {
-        i: ColmapImage(i, name, 1, unturned, -np.asarray(centre, float))
-        for i, (name, centre) in enumerate(zip([first or names[0], *names[1:]], centres), 1)
-    }
+    centres = how.get("centres", np.arange(3.0 * len(names)).reshape(-1, 3))
+    images, first = {}, how.get("first", names[0])
+    for i, (name, centre) in enumerate(zip([first, *names[1:]], centres), 1):
+        images[i] = ColmapImage(i, name, 1, np.eye(4)[0], -np.asarray(centre, float))
     known = ColmapPoints(points, np.zeros(points.shape, np.uint8), np.zeros(len(points)))
     write_model(root / "sparse" / "0", {1: camera}, images, known)
     for i, name in enumerate(names):
-        save_png(root / folder / name, pixels(i, *(size or (camera.width, camera.height))))
+        save_png(root / folder / name, pixels(i, *how.get("size", (camera.width, camera.height))))
     return root
 
 
-# --- files as RGB8 ---
-
-
 def test_every_kind_of_pixel_becomes_rgb8(tmp_path):
-    rgb, path = pixels(), tmp_path / "a.png"
+    rgb, path, of_array = pixels(), tmp_path / "a.png", Image.fromarray
     grey, alpha = rgb[..., 0], rgb[..., 1]
     grey3, faded = np.repeat(grey[..., None], 3, axis=2), alpha[..., None] / 255.0
     index = (np.arange(W * H) % 4).astype(np.uint8).reshape(H, W)
     colors = np.array([[200, 100, 50], [1, 2, 3], [255, 0, 0], [0, 9, 255]], np.uint8)
-    palette = Image.fromarray(index).convert("L")
+    palette = of_array(index).convert("L")
     palette.putpalette(colors.tobytes())
-    of_array = Image.fromarray
     for picture, options, wanted in (
         (of_array(grey), {}, grey3),
         (of_array(np.dstack([rgb, alpha])), {}, np.rint(rgb * faded)),
@@ -197,12 +183,12 @@ def test_heic(tmp_path):
 
 
 def test_unreadable_images_name_the_file(tmp_path):
-    no_format = "no format that is known here"
-    contents = {"empty.jpg": (b"", "it is empty"), "text.jpg": (b"no image", no_format)}
-    for name, (content, why) in contents.items():
-        (tmp_path / name).write_bytes(content)
-        words = f"{tmp_path / name}: not a readable image: {why}"
-        assert words in refusal(read_rgb8, tmp_path / name)
+    for name, content, why in (
+        ("empty.jpg", b"", "it is empty"),
+        ("text.jpg", b"no image", "no format that is known here"),
+    ):
+        (path := tmp_path / name).write_bytes(content)
+        assert f"{path}: not a readable image: {why}" in refusal(read_rgb8, path)
     words = f"{tmp_path}: not a readable image: Is a directory"
     assert refusal(read_rgb8, tmp_path) == words
     assert "a.png: image not found" in refusal(read_rgb8, tmp_path / "a.png")
@@ -223,16 +209,11 @@ def test_pictures_that_announce_more_than_they_can_hold(tmp_path):
     struct.pack_into(">II", data, 16, 1 << 14, 10_000)  # width and height
     struct.pack_into(">I", data, 29, zlib.crc32(bytes(data[12:29])))
     path.write_bytes(data)
-    tracemalloc.start()
     words = "not a readable image: it announces 16384x10000 pixels, too many for its bytes"
-    assert words in refusal(read_rgb8, path)
-    assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    tracemalloc.stop()
+    with takes_at_most(1 << 20):
+        assert words in refusal(read_rgb8, path)
     Image.new("1", (7000, 6000)).save(path)  # as dense as PNG gets
     assert read_rgb8(path).shape == (6000, 7000, 3)
-
-
-# --- scenes ---
 
 
 def test_scene_is_sorted_split_and_measured(tmp_path):
@@ -340,20 +321,15 @@ def test_names_that_leave_the_folder_are_refused(tmp_path, name):
     assert repr(name) in message and "leads out of this folder" in message
 
 
-def spelled(written, stored):
-    """A name in a model, and the file's."""
-    return pytest.param(written, stored, id=ascii(f"{written} is {stored}"))
+SPELLED = {  # a name in a model -> the file's
+    "sub\\a.png": "sub/a.png",
+    "Gr\u00fcn.png": "Gru\u0308n.png",
+    "Gru\u0308n.png": "Gr\u00fcn.png",
+    "a[1].png": "a[1].png",
+}
 
 
-SPELLED = [
-    spelled("sub\\a.png", "sub/a.png"),
-    spelled("Gr\u00fcn.png", "Gru\u0308n.png"),
-    spelled("Gru\u0308n.png", "Gr\u00fcn.png"),
-    spelled("a[1].png", "a[1].png"),
-]
-
-
-@pytest.mark.parametrize("written, stored", SPELLED)
+@pytest.mark.parametrize("written, stored", SPELLED.items(), ids=map(ascii, SPELLED))
 def test_names_as_other_systems_write_them(tmp_path, written, stored):
     root = write_scene(tmp_path, first=written)
     (root / "images" / "a.png").rename(file := root / "images" / stored.replace("sub/", ""))
@@ -511,8 +487,7 @@ def rays_of(model, k, at):
 
 
 def pattern(x, y):
-    """Colour seen along the ray (x, y, 1), 0..255: smooth, steep, and without the symmetries that
-    would hide a shift."""
+    """Colour along the ray (x, y, 1): smooth, steep, without symmetries that would hide a shift."""
     return 127 + 120 * np.sin(np.stack([9 * x + 2, 9 * y - 1, 7 * x + 7 * y], axis=-1))
 
 
@@ -535,8 +510,7 @@ def test_undistortion_of_an_analytic_pattern(tmp_path, model, factor):
     v, u = np.mgrid[0:h, 0:w] + 0.5
 
     def difference(dx, dy):
-        """From what the pinhole camera should see, its principal point moved by that many
-        pixels."""
+        """From what the pinhole should see, its principal point moved by that many pixels."""
         return np.abs(got - pattern((u - K[0, 2] - dx) / K[0, 0], (v - K[1, 2] - dy) / K[1, 1]))
 
     right = difference(0, 0)

@@ -1,5 +1,4 @@
-"""Numbers that a format cannot hold: each splat is kept, or counted in a note that says what
-helps, and one that is far out takes no others with it."""
+"""Numbers that a format cannot hold: splats stay or are counted, and take no others along."""
 
 from dataclasses import replace
 
@@ -45,8 +44,7 @@ def read_back(path, g) -> Gaussians:
 
 
 def displaced(g: Gaussians, back: Gaussians) -> int:
-    """How many of the first N splats of g are farther than half their size from any of those that
-    can be seen."""
+    """How many of g's first N splats are farther than half their size from any that can be seen."""
     seen = back.means[back.opacities > 0].astype(np.float64)
     far = cKDTree(seen).query(g.means[:N].astype(np.float64))[0]
     return int((far > np.median(g.scales[:N], axis=1) / 2).sum())

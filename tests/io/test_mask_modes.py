@@ -3,15 +3,13 @@
 import contextlib
 import functools
 import json
-import shutil
 import sys
 import types
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.masks import MODES
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.settings.train import TrainConfig
@@ -20,21 +18,17 @@ from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.lpips import VARIANTS, Lpips
 from hardsplat.train.measure.measure import Evaluator
 from tests.helpers import needs
-from tests.helpers.tables import refusal
+from tests.helpers.scenes import masked_scene
+from tests.helpers.tables import refusal, refuses
 from tests.helpers.training import open_session, settings
 
 
 @pytest.fixture(scope="module")
 def with_masks(scene, tmp_path_factory):
     """The tiny scene, of whose photographs the left half is masked out."""
-    root = tmp_path_factory.mktemp("masked") / "scene"
-    shutil.copytree(scene, root)
-    (root / "masks").mkdir()
-    for photo in (root / "images").iterdir():
-        mask = np.zeros((24, 32), np.uint8)
-        mask[:, 16:] = 255
-        Image.fromarray(mask).save(root / "masks" / f"{photo.name}.png")
-    return root
+    mask = np.zeros((24, 32), np.uint8)
+    mask[:, 16:] = 255
+    return masked_scene(scene, tmp_path_factory.mktemp("masked"), mask)
 
 
 def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):
@@ -58,8 +52,8 @@ def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):
 
 def test_opacity_takes_random_backgrounds():
     assert TrainConfig.of(mask_mode="opacity").scene.background == "random"
-    with pytest.raises(UserError, match="--mask-mode opacity takes --background random, not white"):
-        TrainConfig.of(mask_mode="opacity", background="white")
+    words = "--mask-mode opacity takes --background random, not white"
+    refuses(words, TrainConfig.of, mask_mode="opacity", background="white")
 
 
 @pytest.fixture
@@ -100,19 +94,14 @@ def test_lpips_gives_networks_what_they_want(stand_in, name):
     assert distance == pytest.approx((1 - low) * 2 / 3)
 
 
-@pytest.mark.parametrize(
-    "error, words",
-    [
+def test_lpips_that_cannot_be_imported(monkeypatch):
+    for error, words in (
         (ModuleNotFoundError(name="lpips"), "--lpips needs lpips: pip install 'hardsplat[lpips]'"),
         (RuntimeError("no torchvision::nms"), "--lpips: lpips cannot be imported (no torchvision"),
-    ],
-)
-def test_lpips_that_cannot_be_imported(monkeypatch, error, words):
-    def failing(name):
-        raise error
-
-    monkeypatch.setattr("hardsplat.train.measure.lpips.import_module", failing)
-    assert refusal(Lpips, "alex").startswith(words)
+    ):
+        failing = Mock(side_effect=error)
+        monkeypatch.setattr("hardsplat.train.measure.lpips.import_module", failing)
+        assert refusal(Lpips, "alex").startswith(words)
 
 
 def test_lpips_of_its_package(monkeypatch):

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from hardsplat.io.media.panorama import FACES, Face, face_side, is_whole
@@ -44,9 +43,8 @@ def scene(folder, count=3, width=256, size=None, **more):
 def test_faces_show_what_their_cameras_see(tmp_path):
     loaded = load_scene(scene(tmp_path, 5), test_every=2)
     side = face_side(256)
-    assert len(loaded.views) == 30 and [v.name for v in loaded.views] == sorted(
-        v.name for v in loaded.views
-    )
+    names = [view.name for view in loaded.views]
+    assert len(names) == 30 and names == sorted(names)
     assert loaded.notes == (f"5 panoramas are cut into 6 views of {side}x{side} each on load",)
     # split by panorama: a half of them is held out with all their faces
     assert {v.group for v in loaded.held_out} == {f"images/{i}.png" for i in (0, 2, 4)}
@@ -91,21 +89,15 @@ def test_smaller_and_with_masks(tmp_path):
     assert masked["images/1.png/up"].load().shape[2] == 3
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
+def test_what_is_none_and_what_may_be_one(tmp_path):
+    for how, words in (
         (dict(size=(256, 200)), "is 256x200, and a panorama of all directions is twice as wide"),
         (dict(size=(1, 1)), "is 1x1, and a panorama of all directions"),
         (dict(size=(16, 8)), "a panorama of 16x8 pixels has views of 5x5, too small to use"),
         (dict(w=512, h=256), "is 256x128, but its camera 1 in the model is 512x256"),
         (dict(count=1), "all 6 cameras stand at one point"),
-    ],
-)
-def test_no_panorama(tmp_path, how, words):
-    assert words in refusal(load_scene, scene(tmp_path, **how), test_every=0)
-
-
-def test_what_may_be_one():
+    ):
+        assert words in refusal(load_scene, scene(tmp_path, **how), test_every=0)
     assert is_whole(5760, 2880) and is_whole(1001, 500)
     assert not any(is_whole(*size) for size in [(1, 1), (2, 2), (640, 480), (0, 0), (3000, 1000)])
 

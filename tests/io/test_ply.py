@@ -8,7 +8,7 @@ import pytest
 from hardsplat.io.formats.ply import load_points
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
-from tests.helpers.spoiling import spoiled_bytes, survives
+from tests.helpers.spoiling import survives_bytes
 from tests.helpers.tables import refusal
 
 # As written by the original implementation, for SH degree 1.
@@ -148,6 +148,7 @@ def test_damage_is_one_clear_line(tmp_path, content, message):
 
 
 FACES = b"property list uchar int vertex_indices\n"
+CAMERA = b"element camera 2\nproperty double a\nproperty char b\n"
 END_HEADER = b"end_header\n"
 
 
@@ -161,9 +162,7 @@ OTHERS = {  # of MeshLab, CloudCompare, Blender, Metashape
     "no faces": with_elements(behind=b"element face 0\n" + FACES),
     "faces": with_elements(behind=b"element face 1\n" + FACES, last=b"\3" + bytes(12)),
     "no faces before": with_elements(before=b"element face 0\n" + FACES),
-    "a camera before": with_elements(
-        b"element camera 2\nproperty double a\nproperty char b\n", first=bytes(18)
-    ),
+    "a camera before": with_elements(CAMERA, first=bytes(18)),
     "words": with_elements(before=b"comment element vertex 7\nobj_info by hand\ncomment\n"),
     "lines of Windows": header(2).replace(b"\n", b"\r\n") + body(),
     "ascii": header(2, kind="ascii").replace(END_HEADER, b"element face 1\n" + FACES + END_HEADER)
@@ -215,9 +214,8 @@ def test_the_3d_filter_of_mip_splatting_is_in_what_is_drawn(tmp_path, caplog):
     wanted = np.sqrt(np.exp(2 * logs) + 0.15**2)
     np.testing.assert_allclose(g.scales[0], wanted, rtol=1e-5)
     np.testing.assert_allclose(g.opacities[0] * wanted.prod(), 0.5 * np.exp(logs.sum()), rtol=1e-5)
-    assert caplog.messages == [
-        f"{path}: of Mip-Splatting: filter_3D was brought into scales and opacities"
-    ]
+    words = "of Mip-Splatting: filter_3D was brought into scales and opacities"
+    assert caplog.messages == [f"{path}: {words}"]
 
 
 UNUSABLE = {
@@ -233,7 +231,7 @@ def test_a_splat_that_cannot_be_drawn_is_left_out_and_said(tmp_path, caplog, rec
     path = tmp_path / "a.ply"
     path.write_bytes(header(3) + records + body(1))
     assert len(load_splats(path)) == 2
-    assert [r.getMessage() for r in caplog.records] == [f"{path}: left out 1 of 3 splats: {why}"]
+    assert caplog.messages == [f"{path}: left out 1 of 3 splats: {why}"]
 
 
 @pytest.mark.parametrize("kind", ["binary", "ascii"])
@@ -249,5 +247,5 @@ def test_fuzz_gives_splats_or_a_user_error(tmp_path, kind):
 
     path.write_bytes(good)
     read()  # imports, which are not what is measured
-    spoil = lambda rng: path.write_bytes(spoiled_bytes(good, rng, good.index(b"end_header") + 11))
-    survives(read, spoil, 400, seconds=1, memory=4_000_000, warn="error", path=path)
+    how = dict(head=good.index(b"end_header") + 11, warn="error", path=path)
+    survives_bytes(read, path, good, 400, seconds=1, memory=4_000_000, **how)

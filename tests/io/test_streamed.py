@@ -1,5 +1,4 @@
-"""Streamed SOG: levels of detail that are written, read back, and read by others; damaged and
-hostile folders."""
+"""Streamed SOG: levels written, read back, and read by others; damaged and hostile folders."""
 
 import copy
 import itertools
@@ -84,8 +83,7 @@ def test_the_tree_holds_its_splats(written):
 
 
 def test_merged_splats_have_the_moments_of_their_group():
-    """Mean and covariance of what a group covers, as float64 sums; as much cover, but no opacity
-    above 0.99."""
+    """Mean, covariance and cover of a group as float64 sums, but no opacity above 0.99."""
     g = some_splats(300, 1, size=0.05)
     g.opacities *= 0.05
     g.means += 5  # the mean's square is not small next to the covariance
@@ -159,10 +157,8 @@ def test_processes_write_the_same(written, splats, tmp_path, many):
 
 
 def test_a_process_that_is_killed(many):
-    with (
-        pytest.raises(UserError, match="one of 2 processes was killed"),
-        module._workers(1) as (pool, _),
-    ):
+    killed = pytest.raises(UserError, match="one of 2 processes was killed")
+    with killed, module._workers(1) as (pool, _):
         # Ctrl-C while they start would print what each imports
         assert signal.SIGINT in pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, []).result()
         pool.submit(os._exit, 1).result()
@@ -178,9 +174,6 @@ def test_odd_scenes(tmp_path, kind):
         g.means[::2] = np.nan
     write_levels(in_memory(g), tmp_path, tmp_path, leaf=100, coarsest=100, quiet=True)
     assert len(load_splats(tmp_path / streamed_sog.NAME)) == (500 if kind == "NaN" else len(g))
-
-
-# -- others
 
 
 def test_splat_transform_reads_levels(written, tmp_path, splat_transform):
@@ -203,9 +196,6 @@ def test_we_read_levels_of_splat_transform(tmp_path, splat_transform):
     found = differences(splats, load_splats(tmp_path / "out" / streamed_sog.NAME))
     assert found["means"] < 0.02 and found["opacities"] < 0.005, found
     assert streamed_sog.read_tree(tmp_path / "out" / streamed_sog.NAME).count[:, 1].sum() == 100
-
-
-# -- hostile ones
 
 
 def changed(folder, change):
@@ -299,17 +289,12 @@ def test_fuzz_gives_splats_or_a_user_error(folder):
     survives(lambda: load_splats(path), spoil, 60, seconds=3, memory=60_000_000, path=folder)
 
 
-# -- the command
-
-
 def test_the_command(tmp_path, splats, capfd, error_of):
     ply = tmp_path / "a.ply"
     save_splats(ply, splats)
     assert main(["lod", str(ply), "--quiet", "--title", "<T>"]) == 0
     out = tmp_path / "a_lod"
-    assert {"index.html", "hardsplat.js", streamed_sog.NAME} <= {
-        path.name for path in out.iterdir()
-    }
+    assert {"index.html", "hardsplat.js", streamed_sog.NAME} <= {p.name for p in out.iterdir()}
     said = capfd.readouterr().out
     assert "splats by level: 5,000;" in said and f"hardsplat view {out}\n" in said
     assert f"python3 -m http.server -d {out}, then" in said
@@ -331,9 +316,5 @@ def test_the_command(tmp_path, splats, capfd, error_of):
     (out / "notes.txt").unlink()
     assert main(["convert", str(out), str(tmp_path / "back.ply")]) == 0
     assert open_splats(tmp_path / "back.ply").count == 5000 < PIECE
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "a.ply",
-        "a_lod",
-        "back.ply",
-        "mine",
-    ]
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["a.ply", "a_lod", "back.ply", "mine"]

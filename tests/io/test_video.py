@@ -2,6 +2,7 @@
 
 import gc
 from contextlib import nullcontext
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from PIL import Image, ImageSequence
 from hardsplat.base.errors import UserError
 from hardsplat.io.media import video as module
 from hardsplat.io.media.video import CODECS, VideoWriter, frames
+from tests.helpers.tables import refuses
 
 
 def ramp(width, height, i) -> np.ndarray:
@@ -54,24 +56,18 @@ def test_videos_read_back(tmp_path, ending, size):
 def test_a_video_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     words = "file/a.mp4: cannot be written: .*/file is a file, not a folder"
-    with pytest.raises(UserError, match=words):
-        VideoWriter(tmp_path / "file/a.mp4", 64, 48, 30)
+    refuses(words, VideoWriter, tmp_path / "file/a.mp4", 64, 48, 30)
     (tmp_path / "folder.mp4").mkdir()
     video = VideoWriter(tmp_path / "folder.mp4", 64, 48, 30)
     video.write(ramp(64, 48, 0))
-    with pytest.raises(UserError, match="folder.mp4: cannot be written: Is a directory"):
-        video.close()
+    refuses("folder.mp4: cannot be written: Is a directory", video.close)
     with pytest.raises(ValueError, match="is \\(48, 64, 3\\) uint8"):
         VideoWriter(tmp_path / "a.gif", 64, 48, 30).write(np.zeros((47, 64, 3), np.uint8))
     with pytest.raises(UserError, match="a.mp4: cannot be written: "):
         VideoWriter(tmp_path / "a.mp4", 0, 0, 30).write(np.zeros((0, 0, 3), np.uint8))
-
-    def missing(handle, fps):
-        raise ValueError("no encoder\nmore")
-
-    monkeypatch.setitem(CODECS, ".mp4", module.Codec(missing, CODECS[".mp4"].write))
-    with pytest.raises(UserError, match="a.mp4: cannot be written: no encoder$"):
-        VideoWriter(tmp_path / "a.mp4", 64, 48, 30)
+    fail = Mock(side_effect=ValueError("no encoder\nmore"))
+    monkeypatch.setitem(CODECS, ".mp4", module.Codec(fail, CODECS[".mp4"].write))
+    refuses("a.mp4: cannot be written: no encoder$", VideoWriter, tmp_path / "a.mp4", 64, 48, 30)
     assert not [p for p in tmp_path.iterdir() if p.suffix == ".part" and ".gif" not in p.name]
 
 

@@ -1,5 +1,4 @@
-"""Distance fields against exact spheres; closed surfaces; colours, textures and files; the
-command."""
+"""Distance fields against spheres; closed surfaces; colours, textures and files; the command."""
 
 import json
 import struct
@@ -9,12 +8,9 @@ import pytest
 import trimesh
 from scipy.spatial import cKDTree
 
-from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.io.formats.frames import UPS, axis, upright
 from hardsplat.io.meshes import MESHES, Colored, Textured, write_mesh
-from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import save_splats
 from hardsplat.mesh import build
 from hardsplat.mesh.build import Fusion, surface_of
 from hardsplat.mesh.field import BAND, BLOCK, OFFSETS, Field, blocks_near
@@ -30,11 +26,10 @@ from hardsplat.mesh.surface import (
 from hardsplat.mesh.texture import baked, owners, unwrapped
 from hardsplat.mesh.views import DepthView, bilinear, colors_at, rays_of
 from hardsplat.model.camera import Camera
-from hardsplat.raster.renderer import Gaussians
-from hardsplat.settings.presets import save_config
-from hardsplat.settings.train import TrainConfig
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.scenes import around
+from tests.helpers.splat_files import points_of, result_of
+from tests.helpers.tables import refuses
 
 VOXEL = 0.05
 
@@ -207,8 +202,7 @@ def test_what_no_camera_saw_is_solid(views):
 
 
 def windings(points: np.ndarray, faces: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """(N,) how often a surface winds around places (N, 3): solid angles of its triangles over 4 pi
-    (van Oosterom & Strackee 1983)."""
+    """(N,) turns of a surface around places (N, 3): solid angles (van Oosterom & Strackee 1983)."""
     a, b, c = points[faces.T][:, None] - places[:, None]
     la, lb, lc = (np.linalg.norm(v, axis=2) for v in (a, b, c))
     dots = [(p * q).sum(axis=2) for p, q in ((a, b), (b, c), (c, a))]
@@ -228,9 +222,8 @@ def test_colours_are_of_the_nearest_views(views):
     nothing = colors_at(points + 100, points, views, 0.1)
     assert (nothing == 0.5).all()
     image = rng.integers(0, 255, (4, 5, 3)).astype(np.uint8)
-    assert (
-        bilinear(image, np.array([0.5, 4.9]), np.array([1.5, 3.9])) == image[[1, 3], [0, 4]]
-    ).all()
+    found = bilinear(image, np.array([0.5, 4.9]), np.array([1.5, 3.9]))
+    assert (found == image[[1, 3], [0, 4]]).all()
     assert np.allclose(bilinear(image, np.array([1.0]), np.array([0.5])), image[0, :2].mean(axis=0))
 
 
@@ -242,10 +235,8 @@ def test_texels_know_their_triangles():
     y, x = np.mgrid[:side, :side] + 0.5
     inside = []
     for a, b, c in uvs[faces] * side:
-        cross = [
-            (q[0] - p[0]) * (y - p[1]) - (q[1] - p[1]) * (x - p[0])
-            for p, q in ((a, b), (b, c), (c, a))
-        ]
+        side_of = lambda p, q: (q[0] - p[0]) * (y - p[1]) - (q[1] - p[1]) * (x - p[0])
+        cross = [side_of(a, b), side_of(b, c), side_of(c, a)]
         inside.append((np.min(cross, axis=0) >= 0) | (np.max(cross, axis=0) <= 0))
     inside = np.array(inside)
     held = inside.any(axis=0)
@@ -257,12 +248,11 @@ def test_a_texture_shows_the_paint(views):
     points, faces, voxel, _ = surface_of(views, Fusion(VOXEL, triangles=2000))
     side = 256
     cut = unwrapped(points, faces, side)
-    assert np.allclose(
-        points[cut.vertices[cut.faces]].mean(axis=(0, 1)), points[faces].mean((0, 1))
-    )
+    corners = points[cut.vertices[cut.faces]]
+    assert np.allclose(corners.mean(axis=(0, 1)), points[faces].mean((0, 1)))
     assert cut.uvs.min() >= 0 and cut.uvs.max() <= 1 and len(cut.faces) == len(faces)
     texture = baked(cut, points, side, views, BAND * voxel)
-    middles, at = points[cut.vertices[cut.faces]].mean(axis=1), cut.uvs[cut.faces].mean(axis=1)
+    middles, at = corners.mean(axis=1), cut.uvs[cut.faces].mean(axis=1)
     shown = bilinear(texture, *(side * at).T)
     assert np.abs(shown - paint(middles)).mean() < 0.02  # measured 0.007
 
@@ -285,9 +275,7 @@ def test_files_open_in_trimesh(tmp_path, suffix, textured, caplog, recwarn):
     if suffix == ".stl" or (suffix == ".ply" and textured):
         return
     if textured:
-        assert np.allclose(
-            read.visual.uv, np.stack([cut.uvs[:, 0], 1 - cut.uvs[:, 1]], 1), atol=1e-5
-        )
+        assert np.allclose(read.visual.uv, [0, 1] + cut.uvs * [1, -1], atol=1e-5)
         material = read.visual.material
         image = material.baseColorTexture if suffix == ".glb" else material.image
         assert np.abs(np.asarray(image)[..., :3] - np.rint(255 * mesh.texture)).max() <= 1
@@ -300,14 +288,8 @@ def test_files_open_in_trimesh(tmp_path, suffix, textured, caplog, recwarn):
 
 @pytest.fixture
 def result(scene, tmp_path, monkeypatch, device):
-    """A result folder of the tiny scene, whose splats are its points."""
     monkeypatch.setattr(build, "open_device", lambda wanted: device)
-    folder = tmp_path / "result"
-    opened = load_scene(scene)
-    points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.95)
-    save_splats(folder / "splats.ply", points)
-    save_config(TrainConfig.of(data_dir=scene).flat(), folder / "config.toml")
-    return folder
+    return result_of(tmp_path / "result", points_of(scene), data_dir=scene)
 
 
 def test_the_command(result, capsys):
@@ -318,9 +300,8 @@ def test_the_command(result, capsys):
     path = result / "mesh.glb"
     length, kind = struct.unpack_from("<II", path.read_bytes(), 12)
     gltf = json.loads(path.read_bytes()[20 : 20 + length])
-    assert (
-        kind == 0x4E4F534A and gltf["materials"][0]["pbrMetallicRoughness"]["metallicFactor"] == 0
-    )
+    assert kind == 0x4E4F534A
+    assert gltf["materials"][0]["pbrMetallicRoughness"]["metallicFactor"] == 0
     made = trimesh.load(path, force="mesh")
     assert 100 < len(made.faces) <= 3000
     floor = made.area_faces @ made.face_normals  # walls around it face one another
@@ -335,18 +316,17 @@ def test_the_command(result, capsys):
 
 def test_cameras_know_which_way_is_up():
     """The world's axis next to it is taken, where that is near."""
-    target, none = np.array([0.0, -1, 0]), np.eye(4)
+    target = np.array([0.0, -1, 0])
     rng = np.random.default_rng(0)
     for up in (*map(axis, UPS), *rng.normal(size=(20, 3))):
         up = up / np.linalg.norm(up)
-        assert np.allclose(upright(up) @ up, target) and np.allclose(
-            upright(up) @ upright(up).T, np.eye(3)
-        )
-        assert np.linalg.det(upright(up)) == pytest.approx(1)
+        turn = upright(up)
+        assert np.allclose(turn @ up, target) and np.allclose(turn @ turn.T, np.eye(3))
+        assert np.linalg.det(turn) == pytest.approx(1)
     for degrees, wanted in ((8, [0, 0, 1]), (12, None)):
         angle = np.radians(degrees)
         down = -np.array([np.sin(angle), 0, np.cos(angle)])
-        w2c = none.copy()
+        w2c = np.eye(4)
         w2c[:3, :3] = np.cross(down, [0, 1, 0]), down, [0, 1, 0]
         camera = Camera(w2c, np.array([[9.0, 0, 4], [0, 9, 4], [0, 0, 1]]), 8, 8)
         assert np.allclose(build._up_of([camera]), -down if wanted is None else wanted)
@@ -379,10 +359,9 @@ def test_meshes_that_are_none(result, error_of, monkeypatch, views):
     assert "exists; add --overwrite" in error_of("mesh", result)
     (photo := result.parent / "a_photo.png").touch()
     obj = photo.with_name("a photo.obj")
-    with pytest.raises(UserError, match=r"a_photo\.png: exists; add --overwrite"):
-        build.mesh(result, obj)
-    with pytest.raises(UserError, match="is what the mesh is made of"):
-        build.mesh(result, result / "splats.ply", overwrite=True)
+    refuses(r"a_photo\.png: exists; add --overwrite", build.mesh, result, obj)
+    words = "is what the mesh is made of"
+    refuses(words, build.mesh, result, result / "splats.ply", overwrite=True)
     assert "not found" in error_of("mesh", result / "nothing")
     splats = result.parent / "alone.ply"
     (result / "splats.ply").rename(splats)
@@ -390,9 +369,7 @@ def test_meshes_that_are_none(result, error_of, monkeypatch, views):
     monkeypatch.setitem(__import__("sys").modules, "xatlas", None)
     assert "pip install 'hardsplat[mesh]'" in error_of("mesh", splats)
     clear = [view._replace(depth=np.zeros_like(view.depth)) for view in views]
-    with pytest.raises(UserError, match="light passes everywhere"):
-        surface_of(clear, Fusion())
+    refuses("light passes everywhere", surface_of, clear, Fusion())
     monkeypatch.setattr(build, "MOST_BYTES", 100_000)
-    with pytest.raises(UserError, match="--voxel 0.05: takes 0.0 GiB"):
-        surface_of(views, Fusion(VOXEL))
+    refuses("--voxel 0.05: takes 0.0 GiB", surface_of, views, Fusion(VOXEL))
     assert surface_of(views, Fusion())[2] > 0.1  # automatic ones grow

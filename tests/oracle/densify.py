@@ -21,20 +21,14 @@ def densify(
 ):
     """Clone small and split large splats where the image-space gradient is high, then prune.
 
-    params:        dict of means (N, 3), quats (N, 4), scales (N, 3; linear), opacities (N,; in
-    0..1), sh (N, K, 3). moments:       dict of optimizer state, any arrays with N rows; rows of new
-    splats are zero. grad_sum:      (N,) sum over the views of |d_mean2d * (0.5 W, 0.5 H)|, d_mean2d
-    per pixel: the gradient in NDC. visible_count: (N,) number of views summed. max_radius:    (N,)
-    largest screen radius seen, pixels. extent:        scene extent, world units. normals:       (N,
-    2, 3) standard normals; [i, k] places child k of splat i if it is split. prune_large:   also
-    prune by screen and world size (the original does so after the first opacity reset).
+    params: of splats, linear scales, opacities in 0..1. moments: any arrays with N rows; those of
+    new splats are zero. grad_sum: (N,) sums over visible_count views of the gradient in NDC.
+    max_radius: (N,) px. extent: of the scene. normals: [i, k] places child k of splat i if it is
+    split. prune_large: also by screen and world size. Returns (params, moments, is_new (M,) bool,
+    source (M,) row of the input), in any order.
 
-    Returns (params, moments, is_new (M,) bool, source (M,) row of the input it came from), rows in
-    no particular order.
-
-    A new splat has no screen radius yet, so only its world size can prune it. (In Inria's code
-    adding splats clears all radii just before the test, which disables the screen test; the
-    published intent is kept here.)
+    A new splat has no screen radius yet, so only its world size can prune it. (Inria's code clears
+    all radii just before the test, which disables it; the published intent is kept here.)
     """
     n = len(grad_sum)
     grad = np.where(visible_count > 0, grad_sum / np.maximum(visible_count, 1), 0)

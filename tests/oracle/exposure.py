@@ -19,8 +19,7 @@ FAINT = 1e-3  # below it powers are lines
 
 
 def affine(image, affine, vignette_centre, vignette_falloff):
-    """affine (3, 4): what is added to the identity. vignette_centre (2, 4), vignette_falloff (3,
-    4): of the camera."""
+    """affine (3, 4): added to the identity. vignette_centre (2, 4), vignette_falloff (3, 4)."""
     lit = image * vignetting(image, vignette_centre, vignette_falloff)
     return np.clip(lit + lit @ affine[:, :3].T + affine[:, 3], 0, 1)
 
@@ -71,8 +70,7 @@ def responded(image, rows):
 
 
 def ppisp(image, exposure, white_balance, vignette_centre, vignette_falloff, response):
-    """exposure (): log2. white_balance (2, 4). vignette_centre (2, 4), vignette_falloff (3, 4),
-    response (4, 4): of the camera."""
+    """exposure (): log2. white_balance, vignette_centre (2, 4), others (3, 4) and (4, 4)."""
     curve = np.asarray(response)[:, :3] + np.asarray(response)[:, 3:]
     lit = (
         image

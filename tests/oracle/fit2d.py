@@ -1,5 +1,4 @@
-"""2D Gaussians of an image fit: drawn front to back in the order of their rows, with gradients of
-their nine parameters, and the L2 loss."""
+"""2D Gaussians of an image fit: front to back by row, gradients of nine parameters, L2 loss."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -13,8 +12,7 @@ PARAMETERS = ("means", "log_scales", "angles", "colors", "logit_opacities")
 
 
 def _axes(log_scales, angles):
-    """(N, 2, 2) rotation, and (N, 2, 2) with the scaled axes as columns: the covariance is their
-    product with their transpose, + DILATION."""
+    """(N, 2, 2) rotation, and scaled axes as columns: their square + DILATION: covariance."""
     c, s = np.cos(angles), np.sin(angles)
     rotation = np.stack([np.stack([c, -s], -1), np.stack([s, c], -1)], -2)
     return rotation, rotation * np.exp(log_scales)[:, None, :]
@@ -22,8 +20,7 @@ def _axes(log_scales, angles):
 
 @dataclass
 class Frame:
-    """image (H, W, 3) with the background, T (H, W). splats: what `blended` takes of a
-    Projection."""
+    """image (H, W, 3) with the background, T (H, W). splats: what `blended` takes."""
 
     image: np.ndarray
     T: np.ndarray
@@ -31,8 +28,7 @@ class Frame:
     inputs: dict
 
     def backward(self, d_image) -> dict:
-        """d_image (H, W, 3) -> gradients by every parameter. What is not the exact derivative is as
-        in render.Frame.backward."""
+        """d_image (H, W, 3) -> gradients by every parameter, exact but as in render's."""
         d_mean, d_conic, d_color, d_opacity = splats_backward(
             self.splats, self.image, self.T, d_image
         )
@@ -56,8 +52,7 @@ class Frame:
 def draw(
     means, log_scales, angles, colors, logit_opacities, width, height, background=(0, 0, 0)
 ) -> Frame:
-    """means (N, 2) px, log_scales (N, 2) of px, angles (N,) rad, colors (N, 3), logit_opacities
-    (N,). T < 1e-4 ends a pixel."""
+    """means, log_scales (N, 2) px, angles, logit_opacities (N,). T < 1e-4 ends a pixel."""
     given = means, log_scales, angles, colors, logit_opacities
     inputs = {name: np.asarray(v, np.float64) for name, v in zip(PARAMETERS, given)}
     n = len(inputs["means"])

@@ -1,5 +1,4 @@
-"""Lenses as COLMAP documents them: where a ray (x/z, y/z) lies on the image, over the focal
-lengths, and the Jacobian of that by the complex step (Squire & Trapp 1998)."""
+"""Lenses as COLMAP documents them; their Jacobian by the complex step (Squire & Trapp 1998)."""
 
 import numpy as np
 

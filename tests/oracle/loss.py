@@ -1,16 +1,9 @@
 """Training loss and evaluation metrics on (H, W, 3) images in 0..1.
 
-SSIM: Wang et al. 2004, equation 13, with an 11 x 11 Gaussian window of sigma 1.5. Training and
-evaluation treat the border differently:
-
-* the trainer of 3DGS (Inria `utils/loss_utils.py`, fused-ssim "same") pads with zeros;
-* torchmetrics 1.9 `structural_similarity_index_measure(data_range=1)`, whose numbers are the ones
-published, pads by reflection about
-  the border pixel's centre (`F.pad(mode="reflect")`, 5 pixels), clamps both variances at 0 and
-      averages over the whole map, without
-  cropping; values outside 0..1 are not clamped when data_range is a number. Its kernel size follows
-      from sigma:
-  2 int(3.5 * 1.5 + 0.5) + 1 = 11.
+SSIM: Wang et al. 2004, equation 13, with an 11 x 11 Gaussian window of sigma 1.5. The trainer of
+3DGS (Inria `utils/loss_utils.py`, fused-ssim "same") pads with zeros. torchmetrics 1.9
+`structural_similarity_index_measure(data_range=1)`, whose numbers are published, pads 5 pixels by
+reflection about the border pixel's centre, clamps both variances at 0, and averages the whole map.
 """
 
 import numpy as np
@@ -22,8 +15,7 @@ WINDOW /= WINDOW.sum()
 
 
 def l1(image, target, keep=None):
-    """Mean |image - target|, and d_image (H, W, 3); sign(0) = 0. keep: (H, W) bool, all by default.
-    Where it is False, here and below, both images are black, whatever they were."""
+    """Mean |image - target|, and d_image; sign(0) = 0. keep (H, W): elsewhere both are black."""
     image, target, _ = _kept(image, target, keep)
     difference = image - target
     return np.mean(np.abs(difference)), np.sign(difference) / image.size
@@ -56,8 +48,7 @@ def dssim(image, target, keep=None):
 
 
 def edges(image, target, keep=None):
-    """Mean |d/dx (image - target)| + |d/dy (image - target)| of neighbours that are both kept, and
-    d_image."""
+    """Mean |d/dx (image - target)| + |d/dy ...| of neighbours that are both kept, and d_image."""
     image, target, keep = _kept(image, target, keep)
     value, d_image = 0.0, np.zeros_like(image)
     for axis in (0, 1):
@@ -80,8 +71,7 @@ def weighted(weights, image, target, keep=None):
 
 
 def l1_dssim(image, target, lam=0.2, keep=None):
-    """(1 - lam) mean|image - target| + lam (1 - mean SSIM), and d_image. Kerbl et al. 2023,
-    equation 7."""
+    """(1 - lam) L1 + lam (1 - mean SSIM), and d_image. Kerbl et al. 2023, equation 7."""
     return weighted({"l1": 1 - lam, "dssim": lam}, image, target, keep)
 
 
@@ -92,8 +82,7 @@ def psnr(a, b, keep=None):
 
 
 def ssim(a, b, keep=None):
-    """Mean SSIM as torchmetrics computes it (see above), over the pixels of keep (H, W), others
-    black; needs at least 6 x 6 pixels."""
+    """Mean SSIM as torchmetrics computes it over the pixels of keep; at least 6 x 6 pixels."""
     a, b, keep = _kept(a, b, keep)
     # scipy's "mirror" is what torch and numpy call "reflect": the border pixel is not repeated
     mu1, mu2, var1, var2, cov = _moments(a, b, "mirror")

@@ -1,5 +1,4 @@
-"""3D Gaussian Splatting as Markov Chain Monte Carlo (Kheradmand et al. 2024): what copies share,
-the noise, the regularizers."""
+"""3DGS as Markov Chain Monte Carlo (Kheradmand et al. 2024): copies, noise, regularizers."""
 
 import math
 
@@ -9,8 +8,7 @@ from . import quat
 
 
 def relocated(opacity: float, n: int) -> tuple[float, float]:
-    """(opacity, factor of scale) of each of n splats in the place of one; equation 9 as printed,
-    summed without rounding between terms."""
+    """(opacity, factor of scale) of n splats in the place of one; equation 9, summed exactly."""
     shared = -math.expm1(math.log1p(-opacity) / n)
     terms = (
         math.comb(i - 1, k) * (-1) ** k * shared ** (k + 1) / math.sqrt(k + 1)
@@ -29,7 +27,6 @@ def noise(quats, scales, opacities, normals, rate):
 
 
 def regularizers(log_scales, logit_opacities, opacity_reg, scale_reg):
-    """What the loss gains: opacity_reg * mean opacity + scale_reg * mean scale over splats and
-    axes."""
+    """opacity_reg * mean opacity + scale_reg * mean scale over splats and axes."""
     faint = opacity_reg * np.mean(1 / (1 + np.exp(-logit_opacities)))
     return faint + scale_reg * np.mean(np.exp(log_scales))

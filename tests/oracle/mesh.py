@@ -1,25 +1,21 @@
-"""Float64 reference of a mesh: rasterization, texture, loss, and what the stochastic estimator
-gathers. Formulas only, a loop where a loop is plain."""
+"""Float64 reference of a mesh: rasterization, texture, loss, stochastic gathering, by formulas."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .pcg import random_bits
+from .pcg import bits_of
 
 VERTEX, TEXEL = 256, 257  # what is drawn, in the random numbers' key
 
 
 def signs(seed: int, step: int, count: int, draw: int) -> np.ndarray:
     """(count, 3) of -1 and 1."""
-    key = np.zeros((count, 4), int)
-    key[:, 0], key[:, 1], key[:, 2], key[:, 3] = seed, step, np.arange(count), draw
-    return np.where(random_bits(key)[:, :3] >> np.uint32(31), 1.0, -1.0)
+    return np.where(bits_of(seed, step, count, draw)[:, :3] >> np.uint32(31), 1.0, -1.0)
 
 
 def barycentrics(vertices, faces, ids, w2c, K) -> tuple[np.ndarray, np.ndarray]:
-    """(H, W, 3) perspective-correct weights of the corners and (H, W) depth, where the ray of a
-    pixel meets the plane of triangle ids - 1."""
+    """(H, W, 3) perspective-correct weights and (H, W) depth where rays meet triangle ids - 1."""
     height, width = ids.shape
     y, x = np.mgrid[0:height, 0:width] + 0.5
     rays = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(K).T
@@ -32,8 +28,7 @@ def barycentrics(vertices, faces, ids, w2c, K) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rasterize(vertices, faces, w2c, K, width: int, height: int, near: float) -> tuple:
-    """(H, W) 1 + the nearest triangle's number, 0 where there is none; and how near the weights
-    came to 0, the least over all triangles in sight."""
+    """(H, W) 1 + the nearest triangle or 0, and how near weights in sight came to 0."""
     nearest, edge = np.full((2, height, width), np.inf)
     ids = np.zeros((height, width), int)
     for face in range(len(faces)):
@@ -51,8 +46,7 @@ def uv_at(uvs, uv_faces, ids, weights) -> np.ndarray:
 
 
 def taps(uv, shape) -> tuple[np.ndarray, np.ndarray]:
-    """(..., 4) texels of a texture of (height, width) around places (..., 2), and their bilinear
-    weights."""
+    """(..., 4) texels of a texture (height, width) around places (..., 2), and bilinear weights."""
     height, width = shape
     at = np.clip(uv, 0, 1) * [width, height] - 0.5
     base = np.floor(at)

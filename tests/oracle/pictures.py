@@ -1,5 +1,4 @@
-"""What can be shown of splats besides their image, by the definitions: numbers and colours per
-pixel, every splat blended."""
+"""What can be shown of splats besides their image, by the definitions, every splat blended."""
 
 import numpy as np
 
@@ -19,8 +18,7 @@ def depth(p: Projection, height, width):
 
 
 def depth_at(p: Projection, i: int, d, front=0.0):
-    """(h, w) z of splat i where rays at offsets d = pixel - mean pass its middle, or a place so
-    many standard deviations before it."""
+    """(h, w) z of splat i where rays at d = pixel - mean pass it, so many deviations before it."""
     return p.depth[i] - front * p.deviation[i] + p.slope[i, 0] * d[0] + p.slope[i, 1] * d[1]
 
 
@@ -47,8 +45,7 @@ def count(p: Projection, height, width):
 
 
 def outlines(p: Projection, height, width, background):
-    """(H, W, 3): a line within a pixel of where alpha = 1/255, gone after two; the distance is (log
-    alpha - log 1/255) over the length of its gradient."""
+    """(H, W, 3): a line within a pixel of alpha = 1/255, gone after two."""
     image, T_all = np.zeros((height, width, 3)), np.ones((height, width))
     for i, window, (dx, dy), gauss, alpha, _ in _fragments(p, height, width, "none"):
         own = p.opacity[i] * gauss

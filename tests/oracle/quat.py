@@ -10,8 +10,7 @@ def to_matrix(quats):
 
 
 def to_matrix_backward(quats, d_matrix):
-    """d_matrix (N, 3, 3) -> d_quats (N, 4), through the normalization: d_q = (d_unit - unit (unit .
-    d_unit)) / |q|."""
+    """d_matrix (N, 3, 3) -> d_quats (N, 4), through the normalization."""
     length = np.linalg.norm(quats, axis=1, keepdims=True)
     unit = quats / length
     w, x, y, z = unit.T

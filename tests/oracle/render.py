@@ -1,5 +1,4 @@
-"""Front-to-back alpha compositing of projected splats, and its backward (Kerbl et al. 2023,
-equations 2-3)."""
+"""Alpha compositing front to back, and its backward (Kerbl et al. 2023, equations 2-3)."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,4 @@
-"""A sky as colours of directions: the octahedral map (Engelhardt & Dachsbacher 2008) of a square of
-texels, read bilinearly across its edges."""
+"""A sky on the octahedral map (Engelhardt & Dachsbacher 2008), read bilinearly across edges."""
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -17,8 +16,7 @@ def rays(w2c, K, width, height, lens=None) -> np.ndarray:
 
 
 def weights(directions, side) -> csr_matrix:
-    """(N, side^2): the share of every texel, row by row, in the colour of a direction. The square
-    has a border, which is its own edge turned around."""
+    """(N, side^2): the share of every texel in a direction's colour, border turned around."""
     number = np.arange(side * side).reshape(side, side)
     wide = np.full((side + 2, side + 2), -1)
     wide[1:-1, 1:-1] = number

@@ -160,20 +160,15 @@ def project_backward(
 
 
 def _to_camera(means, w2c, near, keep=None):
-    """(N, 3) camera coordinates and the mask z >= near; rows outside it become (0, 0, 1), so that
-    nothing divides by zero."""
+    """(N, 3) camera coordinates and the mask z >= near; (0, 0, 1) outside it."""
     cam = means @ w2c[:3, :3].T + w2c[:3, 3]
     keep = cam[:, 2] >= near if keep is None else keep
     return np.where(keep[:, None], cam, [0.0, 0.0, 1.0]), keep
 
 
 def _jacobian(cam, K, width, height):
-    """J (N, 2, 3) of the projection at the mean, (u, v) = clamped (x/z, y/z), and the masks where
-    each is not clamped.
-
-    Limits as in gsplat: the image itself, which the principal point divides unevenly, plus 0.3 of
-    the half field of view.
-    """
+    """J (N, 2, 3) of the projection at the mean, (u, v) = clamped (x/z, y/z), and where not.
+    Limits as in gsplat: the image itself plus 0.3 of the half field of view."""
     x, y, z = cam.T
     clamped, inside = [], []
     for axis, (coordinate, size) in enumerate(((x, width), (y, height))):
@@ -203,8 +198,7 @@ def _color(means, sh, w2c, sh_degree):
 
 
 def _color_backward(means, sh, w2c, sh_degree, d_color):
-    """d_color (N, 3) -> d_sh (N, K, 3), and d_means (N, 3) through the normalized view
-    direction."""
+    """d_color (N, 3) -> d_sh (N, K, 3), and d_means through the normalized view direction."""
     d_color = d_color * (_color(means, sh, w2c, sh_degree) > 0)
     dirs, distance = _view(means, w2c)
     Y, d_Y = harmonics.basis(dirs, sh_degree), harmonics.basis_gradient(dirs, sh_degree)

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from .loss import l1_dssim
-from .pcg import random_bits
+from .pcg import bits_of
 from .render import blended
 from .splat import ALPHA_MIN, project
 
@@ -24,11 +24,8 @@ DRAW_SIGNS = 64
 
 
 def signs(seed, step, pair, n, planes):
-    """+-1 by parameter, shaped as parameters are. Number k of a splat (means, quats, log scales,
-    logit, then SH coefficients by plane) has bit 8 + k mod 24 of word k div 24."""
-    key = np.zeros((n, 4), np.uint32)
-    key[:, 0], key[:, 1], key[:, 2], key[:, 3] = seed, step, np.arange(n), DRAW_SIGNS + 256 * pair
-    bits = random_bits(key)
+    """+-1, shaped as parameters are: bit 8 + k mod 24 of word k div 24 for number k of a splat."""
+    bits = bits_of(seed, step, n, DRAW_SIGNS + 256 * pair)
     k = np.arange(11 + 3 * planes)
     picked = 1.0 - 2.0 * ((bits[:, k // 24] >> (8 + k % 24).astype(np.uint32)) & np.uint32(1))
     parts = [picked[:, :3], picked[:, 3:7], picked[:, 7:10], picked[:, 10]]
@@ -65,8 +62,7 @@ def perturbed(theta, camera, middle, s, c, sign):
 
 
 def covers(middle, pair, height, width):
-    """(N, H, W) bool: the ellipse of the unperturbed splat, enlarged until it holds both perturbed
-    ones alpha >= 1/255."""
+    """(N, H, W) bool: the ellipse, enlarged to hold both perturbed ones' alpha >= 1/255."""
     y, x = np.mgrid[:height, :width] + 0.5
     out = np.zeros((len(middle.depth), height, width), bool)
     for i in np.flatnonzero(middle.visible):
@@ -89,11 +85,7 @@ def covers(middle, pair, height, width):
 
 def local_difference(plus, minus, photo, lam):
     """(H, W), adds up to L(plus) - L(minus): L1 as it is; D-SSIM, whose windows reach beyond a
-    splat's pixels, by its gradient at `plus`.
-
-    Against the mean of both gradients, which is right to third order, that leaves a part that is
-    even in the signs: it averages out.
-    """
+    splat's pixels, by its gradient at `plus`, whose even part in the signs averages out."""
     d_ssim = l1_dssim(plus, photo, 1.0)[1]
     l1 = np.abs(plus - photo) - np.abs(minus - photo)
     return np.sum((1 - lam) / plus.size * l1 + lam * d_ssim * (plus - minus), -1)

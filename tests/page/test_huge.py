@@ -1,5 +1,4 @@
-"""What a run does with millions of splats after its last step: in blocks, without time or memory
-that grows faster than they do."""
+"""Millions of splats after the last step: in blocks, by time and memory in proportion."""
 
 import numpy as np
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.base.paths import SHADERS
 from hardsplat.cli import main
 from hardsplat.export.levels import COARSEST
@@ -26,7 +25,7 @@ from hardsplat.page.unpack import unpack
 from hardsplat.raster.renderer import Renderer
 from tests.helpers.devtools import SIZE, Browser, shot
 from tests.helpers.splat_files import covariances
-from tests.helpers.tables import argv, rows
+from tests.helpers.tables import argv, refuses, rows
 from tests.oracle import psnr, splat
 from tests.oracle.render import ALPHA_MAX
 
@@ -78,8 +77,8 @@ def test_splats_that_cannot_be_seen_are_left_out():
     left = choose.kept(g, min_opacity=0.005)
     assert len(left) == 45 and left.sh_degree == 1 and choose.kept(g, sh_degree=0).sh_degree == 0
     np.testing.assert_array_equal(left.means, np.delete(g.means, [3, 4, 5, 6, 7], axis=0))
-    with pytest.raises(UserError, match="none of 50 splats is left: all are fainter than --min-o"):
-        choose.kept(g, min_opacity=1.0)
+    words = "none of 50 splats is left: all are fainter than --min-o"
+    refuses(words, choose.kept, g, min_opacity=1.0)
 
 
 def test_fewer_splats_keep_the_image(device):

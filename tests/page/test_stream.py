@@ -1,5 +1,4 @@
-"""Pages of hardsplat lod in Chromium: what they load at each stage, what they draw, and what they
-refuse."""
+"""Pages of hardsplat lod in Chromium: what they load, draw and refuse."""
 
 import functools
 import json
@@ -180,9 +179,8 @@ def test_other_pages_embed_it(browser, site):
     browser.open(f"{address}/other.html")
     browser.wait("window.refused && document.querySelector('#place .hs').dataset.state == 'ready'")
     assert "nowhere/lod-meta.json cannot be loaded: 404" in browser.run("window.refused")
-    box = browser.run(
-        "(r => [r.width, r.height])(document.querySelector('#place .hs').getBoundingClientRect())"
-    )
+    place = "document.querySelector('#place .hs')"
+    box = browser.run(f"(r => [r.width, r.height])({place}.getBoundingClientRect())")
     assert box == [200, 150] and int(browser.run("shown.element.dataset.splats")) <= 1000
     frame = "document.querySelector('iframe').contentDocument.querySelector('.hs')?.dataset.state"
     browser.wait(f"{frame} == 'ready'")
@@ -190,7 +188,7 @@ def test_other_pages_embed_it(browser, site):
     browser.run("shown.go(2)")
     browser.wait(f"shown.element.dataset.pictures > {before}")
     browser.run("shown.stop()")
-    assert not browser.run("document.querySelector('#place .hs')")
+    assert not browser.run(place)
 
 
 @pytest.mark.parametrize("name", ["scene/", "page.html"])
@@ -232,9 +230,8 @@ def test_touch_and_pictures(browser, site):
                 browser.ask("Input.dispatchTouchEvent", type=kind, touchPoints=points)
             browser.wait(f"{ROOT}.state == 'ready' && {drawn} > {before}")
             assert psnr(shot(browser), still) < 40
-        browser.run(
-            "HTMLAnchorElement.prototype.click = function () { window.saved = this.download; }"
-        )
+        click = "function () { window.saved = this.download; }"
+        browser.run(f"HTMLAnchorElement.prototype.click = {click}")
         browser.run("document.querySelector('.hs-picture').click()")
         assert browser.wait("window.saved") == "Test.png"
     finally:

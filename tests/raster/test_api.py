@@ -1,10 +1,8 @@
-"""The Python API at its edges: arguments, extreme values, reuse. What it computes is tested in
-test_hardware.py."""
+"""The Python API at its edges: arguments, extreme values, reuse."""
 
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
@@ -14,6 +12,7 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from tests.helpers.drawing import PARAMETERS, exact
 from tests.helpers.goldens import random_scene
+from tests.helpers.tables import refuses
 
 
 @pytest.fixture
@@ -172,8 +171,7 @@ HAZARDS += [dict(rasterizer="tiled", tile_backward=name) for name in ROWS]
 
 @pytest.mark.parametrize("options", HAZARDS, ids=lambda options: [*options.values()][-1])
 def test_no_hazards_between_passes(monkeypatch, options):
-    """What synchronization validation says of a frame, and that it would have found a missing
-    barrier."""
+    """Synchronization validation of a frame, which would have found a missing barrier."""
     device = Device(validation="sync")
     gaussians, camera, weight = scene_of(50, (40, 24))
     renderer = Renderer(device, **options)
@@ -198,5 +196,4 @@ NO_CHOICE = [
 
 @pytest.mark.parametrize("rasterizer, options, words", NO_CHOICE)
 def test_choices_that_are_none(device, rasterizer, options, words):
-    with pytest.raises(UserError, match=words):
-        Renderer(device, *rasterizer, **options)
+    refuses(words, Renderer, device, *rasterizer, **options)

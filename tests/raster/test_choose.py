@@ -33,8 +33,7 @@ def first(options) -> dict:
 
 
 class Clock:
-    """A Trial whose times are given: "shape block" -> ms, or a list of them in turn, or None for
-    what does not run. Its frames take `seconds` each."""
+    """A Trial of given times: "shape block" -> ms, a list in turn, or None if it does not run."""
 
     def __init__(self, times, seconds=0.0):
         self.times, self.seconds, self.spent, self.asked = times, seconds, 0.0, []
@@ -57,8 +56,7 @@ class Clock:
 
 
 def timed(seconds=0.0, **times):
-    """What the search finds and its times: of blocks of 2x2 by shape, of quads in 1x1 as
-    `small`."""
+    """The search's finding and its times: of 2x2 blocks by shape, of quads in 1x1 as `small`."""
     names = {"small": "quad 1x1", "triangle_small": "triangle 1x1"}
     clock = Clock({names.get(name, f"{name} 2x2"): ms for name, ms in times.items()}, seconds)
     return Search("hardware", HardwareOptions(), first, KNOBS, None, None).greedy(clock)
@@ -176,15 +174,10 @@ def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatc
     assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
 
 
-@pytest.mark.parametrize(
-    "device, auto", [(machine(timestamp_ns=0.0), "time"), (machine(), "first")]
-)
-def test_without_timing_the_first_are_taken(ask, cache, monkeypatch, device, auto):
-    monkeypatch.setenv("HARDSPLAT_AUTO", auto)
-    assert ask(STRIP, device) == (HardwareOptions(**START), False) and not cache.exists()
-
-
-# ---- thresholds of reductions that have one
+def test_without_timing_the_first_are_taken(ask, cache, monkeypatch):
+    for device, auto in ((machine(timestamp_ns=0.0), "time"), (machine(), "first")):
+        monkeypatch.setenv("HARDSPLAT_AUTO", auto)
+        assert ask(STRIP, device) == (HardwareOptions(**START), False) and not cache.exists()
 
 
 THRESHOLDS_OF = {TiledOptions: "tile_threshold", HardwareOptions: "hybrid_threshold"}
@@ -228,9 +221,7 @@ def test_thresholds_are_timed_and_remembered(device, clock, make, named, setting
         assert set(timed.asked) == {*values, "destroyed"}
         assert rows.names[setting] == fastest and rows.threshold == threshold_of(device, fastest)
         (kept,) = remembered(device).values()
-        assert kept["rows"] == {setting: fastest} and set(kept["ms"][setting]) == set(
-            map(str, values)
-        )
+        assert kept["rows"] == {setting: fastest} and {*kept["ms"][setting]} == {*map(str, values)}
         timed.asked.clear()
         device.shared("choices", dict).clear()
         assert make(device, **named).names[setting] == fastest and not timed.asked
@@ -238,40 +229,19 @@ def test_thresholds_are_timed_and_remembered(device, clock, make, named, setting
 
 
 @pytest.mark.parametrize("make, named, setting, first", WITH_THRESHOLDS)
-def test_a_threshold_that_is_named_is_not_timed(device, clock, make, named, setting, first):
-    timed = clock(first, first)
+def test_thresholds_that_need_no_timing(device, clock, monkeypatch, make, named, setting, first):
+    """One that is named, one where nothing is timed, and none where the row has none."""
+    timed = clock(1, first)
     rows = make(device, **named, **{setting: 24})
     assert rows.names[setting] == 24 and rows.threshold == threshold_of(device, 24)
+    assert "hybrid_threshold" not in hybrid_rows(device, reduction="atomic").names
+    assert "tile_threshold" not in tiled_rows_of(device, TiledOptions()).names
     assert not timed.asked and not remembered(device)
-
-
-@pytest.mark.parametrize("make, named, setting, first", WITH_THRESHOLDS)
-def test_without_timing_thresholds_are_those_of_before(
-    device, clock, monkeypatch, make, named, setting, first
-):
     monkeypatch.setenv("HARDSPLAT_AUTO", "first")
-    timed = clock(1, first)
     assert make(device, **named).names[setting] == first and not timed.asked
-
-
-def test_rows_without_a_threshold_have_none_timed(device, clock):
-    timed = clock(1, HYBRID)
-    rows = hybrid_rows(device, reduction="atomic")
-    assert "hybrid_threshold" not in rows.names and not timed.asked
-    assert "tile_threshold" not in tiled_rows_of(device, TiledOptions()).names and not timed.asked
-
-
-def test_a_named_threshold_suits_any_reduction(device, cache, monkeypatch):
-    """It has no effect where the reduction that was chosen has none."""
-    monkeypatch.setenv("HARDSPLAT_AUTO", "first")
-    for reduction in ("auto", "atomic", "hybrid"):
-        names = hardware_rows(
-            device, HardwareOptions(hybrid_threshold=4, reduction=reduction)
-        ).names
-        assert names.get("hybrid_threshold", 4) == 4
-
-
-# ---- on this device
+    for reduction in ("auto", "atomic", "hybrid"):  # where it has no effect, too
+        options = HardwareOptions(hybrid_threshold=4, reduction=reduction)
+        assert hardware_rows(device, options).names.get("hybrid_threshold", 4) == 4
 
 
 @pytest.fixture

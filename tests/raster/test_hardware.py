@@ -1,12 +1,10 @@
-"""The hardware rasterizer against the float64 oracle, the recordings of an independent renderer,
-and central differences, for every variant that runs here."""
+"""Every hardware variant against oracle, recordings and central differences."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.core.resolve import runnable
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
@@ -15,13 +13,13 @@ from hardsplat.tables.gradients import ATOMICS, REDUCTIONS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
 from tests.helpers.drawing import PARAMETERS, agrees, clear_scene, exact, fresh_seed, splats_of
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from tests.helpers.tables import refuses
 from tests.oracle import render
 
 # Relative L2 against float64: (image, worst gradient). float32: a fragment that rounding moves
-# across alpha = 1/255 is a step of 1/255 of a
-# colour in one pixel, 1.4e-5 of these images. The others are the worst of 60 scenes
-# (docs/GRADIENTS.md), doubled: the state of n splats a pixel
-# is n roundings away from exact, and the step of unorm8 is the alpha cut-off itself.
+# across alpha = 1/255 is a step of 1/255 of a colour in one pixel, 1.4e-5 of these images. The
+# others are the worst of 60 scenes, doubled: the state of n splats a pixel is n roundings away from
+# exact, and the step of unorm8 is the alpha cut-off itself.
 TOLERANCE = {"float32": (1e-4, 1e-3), "unorm16": (1e-4, 2e-3)}
 TOLERANCE |= {"float16": (1e-2, 0.18), "unorm8": (2e-2, 0.42)}
 
@@ -91,8 +89,7 @@ def test_blocks_of_pixels_agree_with_the_oracle(device, check, waiting, format):
 
 @pytest.mark.parametrize("segments", [1, 4])
 def test_splats_that_look_like_the_background(device, segments):
-    """A float16 canvas keeps what they change of it, a thousandth of a colour, where a rounded
-    colour would be the background's own."""
+    """A float16 canvas keeps a thousandth of a colour; rounding would lose it."""
     scene = random_scene(7, sh_degree=0, **SCENE)
     noise = np.random.default_rng(7).uniform(-1e-3, 1e-3, scene["sh"][:, 0].shape)
     scene["sh"][:, 0] = (0.5 + noise) / SH_C0
@@ -137,8 +134,7 @@ def test_goldens(device, check, name):
 
 @pytest.mark.parametrize("sh_degree", [0, 1, 3])
 def test_cameras_and_scenes(check, sh_degree):
-    """Off-centre camera, non-square image, deep overlap that finishes pixels, thin splats, a near
-    plane that cuts."""
+    """Off-centre, not square, overlap that finishes pixels, thin splats, a cutting near plane."""
     for n, size, options in (
         (400, (64, 33), dict(overlap=80, opacity=(0.6, 0.95))),
         (40, (64, 33), dict(anisotropy=200)),
@@ -152,8 +148,7 @@ FINISHING = [("hardware", {"format": "float32", "blending": "programmable"}), ("
 
 @pytest.mark.parametrize("rasterizer, options", FINISHING)
 def test_finished_pixels_take_no_more(device, rasterizer, options):
-    """Behind four splats of alpha 0.95 T is below 1e-4: a fifth is left out, however bright it
-    is."""
+    """Behind four splats of alpha 0.95 a fifth is left out, however bright it is."""
     means, sh = np.c_[np.zeros((5, 2)), np.linspace(2, 3, 5)], np.zeros((5, 1, 3))
     sh[-1] = (1e4 - 0.5) / SH_C0
     gaussians, camera = ball(5, means, 20.0, 0.95, sh), before(16.0, 16)
@@ -167,8 +162,7 @@ def test_finished_pixels_take_no_more(device, rasterizer, options):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("format", ["float16", "float32"])
 def test_splats_that_are_not_finite_do_not_exist(device, format, bad):
-    """Nor does one without a rotation: the image and the gradients of the others are those without
-    them."""
+    """Nor does one without a rotation: image and gradients of the others are as without them."""
     scene = random_scene(1, 24, 32, 32, 1)
     gaussians, camera = splats_of(scene)
     kept = np.arange(24) >= 5
@@ -183,9 +177,6 @@ def test_splats_that_are_not_finite_do_not_exist(device, format, bad):
         found = renderer.backward(scene["weight"])
     for name, values in found.items():
         assert not values[~kept].any() and relative_l2(values[kept], gradients[name]) < 1e-5, name
-
-
-# ---- shapes: no one loses a fragment
 
 
 SCENES = {
@@ -214,10 +205,8 @@ def test_every_shape_agrees_with_the_oracle(device, waiting, shape, block):
 @pytest.mark.parametrize("blending", BLENDINGS)
 def test_images_of_all_shapes_are_equal(device, blending):
     """Bit by bit: the same fragments pass the alpha test in the same order."""
-    made = {
-        s: Renderer(device, format="float32", shape=s, blending=blending)
-        for s in runnable(device, SHAPES)
-    }
+    own, shapes = dict(format="float32", blending=blending), runnable(device, SHAPES)
+    made = {shape: Renderer(device, shape=shape, **own) for shape in shapes}
     for name, options in SCENES.items():
         seed = fresh_seed()
         given = splats_of(random_scene(seed, width=61, height=47, sh_degree=0, **options))
@@ -226,9 +215,6 @@ def test_images_of_all_shapes_are_equal(device, blending):
             assert np.array_equal(frame, frames["quad"]), f"{shape}, {name}, seed {seed}"
     for renderer in made.values():
         renderer.close()
-
-
-# ---- depth segments: shares of the splats on canvases of their own
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -253,8 +239,8 @@ def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(d
         assert renderer.raster.segments == 3 and np.abs(image - wanted).max() < 1e-3
     for blending in ("programmable", "lists"):
         words = "--segments 8: canvases of depth segments are for the blending unit"
-        with pytest.raises(UserError, match=f"{words}; use --blending fixed, not {blending}"):
-            Renderer(device, segments=8, blending=blending)
+        words = f"{words}; use --blending fixed, not {blending}"
+        refuses(words, Renderer, device, segments=8, blending=blending)
 
 
 def test_finished_blocks_are_left_out(device, waiting):

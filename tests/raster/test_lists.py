@@ -1,5 +1,4 @@
-"""Fragments that a draw lists in any order give the gradients of fragments that wait for each
-other."""
+"""Fragments listed in any order give the gradients of fragments that wait for each other."""
 
 import itertools
 
@@ -33,8 +32,7 @@ WAYS = {
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("blending", WAYS)
 def test_lists_agree_with_the_oracle(device, blending, format):
-    """Where lists make the image, nothing is blended in the format, so float16 has the errors of
-    float32, and the others that of one rounding."""
+    """Nothing is blended in the format: float16 errs as float32, others by one rounding."""
     scene = in_range(random_scene(5, 300, *SIZE, 1, overlap=12))
     whole = blending == "lists" and FORMATS[format].resolved
     limits = TOLERANCE["float32" if whole else format]
@@ -58,8 +56,7 @@ def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
 
 @pytest.mark.parametrize("arrival", ["reversed", "shuffled"])
 def test_fragments_may_come_in_any_order(device, arrival):
-    """The lists are linked anew, as if their fragments had come in another order, and sorted
-    again."""
+    """The lists are linked anew, as if fragments had come otherwise, and sorted again."""
     rng, scene = np.random.default_rng(7), random_scene(7, 400, *SIZE, 0, overlap=40)
     gaussians, camera = splats_of(scene)
     with Renderer(device, **FROM_LISTS, segments=2) as renderer:
@@ -118,8 +115,7 @@ def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch,
 
 @pytest.mark.parametrize("blending", ["fixed", "lists"])
 def test_finished_pixels_of_unfinished_blocks_take_no_more(device, blending):
-    """Three opaque splats finish one pixel of a block; the wide one behind has no gradient
-    there."""
+    """Three opaque splats finish one pixel of a block; a wide one behind has no gradient there."""
     K = np.array([[64, 0, 8.5], [0, 64, 8.5], [0, 0, 1.0]])
     camera, wide = Camera(np.eye(4), K, 16, 16), 0.5
     sizes = np.array([[0.002] * 3] * 3 + [[wide] * 3])
@@ -161,8 +157,7 @@ def trained(device, config, steps):
 
 
 def test_a_device_that_orders_nothing_trains(device, scene, monkeypatch):
-    """By exact gradients from lists; the error comes down as far as with those of fragments that
-    wait."""
+    """The error comes down as far by exact gradients from lists as with fragments that wait."""
     run = dict(rasterizer="hardware", sh_degree=1, strategy="mcmc", init_opa=0.5)
     config = settings(scene, **run)
     by_order, _ = trained(device, config, 100)

@@ -6,23 +6,13 @@ import pytest
 from tests.helpers.drawing import PARAMETERS
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from tests.oracle import l1_dssim, project, render, ssim
+from tests.oracle.differences import central
 
 # Central differences in float64 with this step: rounding leaves about 1e-16 |loss| / 1e-7, i.e.
 # 1e-8 to 1e-7 of a gradient's size. The step is this small because a fragment that crosses the
 # alpha cut-off within it makes the loss jump; the fixed seeds have none.
 STEP = 1e-7
 DIFFERENCE_TOLERANCE = 2e-6
-
-
-def numeric_gradient(loss, array):
-    """Central differences of loss(array) by every element."""
-    d_array = np.zeros_like(array)
-    for index in np.ndindex(array.shape):
-        up, down = array.copy(), array.copy()
-        up[index] += STEP
-        down[index] -= STEP
-        d_array[index] = (loss(up) - loss(down)) / (2 * STEP)
-    return d_array
 
 
 def float64_scene(seed, n=10, width=20, height=16, sh_degree=1, **options):
@@ -42,7 +32,7 @@ def check_gradients(scene, parameters=PARAMETERS, **options):
 
     gradients = render(**inputs, **options).backward(weight, weight_T)
     for name in parameters:
-        numeric = numeric_gradient(lambda value, name=name: loss(**{name: value}), inputs[name])
+        numeric = central(lambda value: loss(**{name: value}), inputs[name], STEP)
         assert np.linalg.norm(numeric) > 0, name
         assert relative_l2(gradients[name], numeric) < DIFFERENCE_TOLERANCE, name
 
@@ -90,18 +80,11 @@ def stack(opacities, pixels=1):
     """Splats one behind the other on the first pixel; front red, then green and blue."""
     n = len(opacities)
     colors = np.eye(3)[[0] + [1 + k % 2 for k in range(n - 1)]]
-    return {
-        "means": np.column_stack([np.zeros((n, 2)), 2.0 + np.arange(n)]),
-        "quats": np.tile([1.0, 0, 0, 0], (n, 1)),
-        "scales": np.full((n, 3), 0.1),
-        "opacities": np.array(opacities),
-        "sh": (colors[:, None, :] - 0.5) / 0.28209479177387814,
-        "w2c": np.eye(4),
-        "K": np.array([[10.0, 0, 0.5], [0, 10.0, 0.5], [0, 0, 1]]),
-        "width": pixels,
-        "height": 1,
-        "sh_degree": 0,
-    }
+    splats = dict(means=np.column_stack([np.zeros((n, 2)), 2.0 + np.arange(n)]))
+    splats |= dict(quats=np.tile([1.0, 0, 0, 0], (n, 1)), scales=np.full((n, 3), 0.1))
+    splats |= dict(opacities=np.array(opacities), sh=(colors[:, None] - 0.5) / 0.28209479177387814)
+    K = np.array([[10.0, 0, 0.5], [0, 10.0, 0.5], [0, 0, 1]])
+    return splats | dict(w2c=np.eye(4), K=K, width=pixels, height=1, sh_degree=0)
 
 
 # five splats of alpha 0.95 leave T = 1, 0.05, 2.5e-3, 1.25e-4, 6.25e-6, 3.125e-7: the fourth

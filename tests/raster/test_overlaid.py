@@ -62,8 +62,7 @@ def test_no_pass_reads_what_another_has_overwritten(device, scene, monkeypatch, 
 
 
 def test_as_much_memory_is_taken_as_is_said(device, scene, monkeypatch):
-    """By room for more splats, with as many pairs as are reckoned with and half the checkpoints,
-    which is how a training begins."""
+    """With room for more splats, pairs as reckoned and half the checkpoints, as trainings begin."""
     monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", 1)
     monkeypatch.setattr(rasterizer, "is_local", lambda row, lanes: False)
     each = training_needs("tiled", 3, "float32", 0, ("score_stats",))

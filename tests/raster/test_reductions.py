@@ -36,11 +36,8 @@ void main() {
 }
 """
 
-RUNS = [
-    (name, threshold)
-    for name, row in REDUCTIONS.items()
-    for threshold in ((1, 2, 5, 33) if row.threshold else (0,))
-]
+THRESHOLDS = {name: (1, 2, 5, 33) if row.threshold else (0,) for name, row in REDUCTIONS.items()}
+RUNS = [(name, threshold) for name, values in THRESHOLDS.items() for threshold in values]
 
 
 @pytest.fixture
@@ -87,17 +84,12 @@ def reduced(device, kernel, reduction: str, threshold: int, atomics: str, splat,
     return got
 
 
-def skip_unless_it_runs(device, reduction: str, atomics: str) -> None:
-    needs = *REDUCTIONS[reduction].needs, *ATOMICS[atomics].needs
-    if missing := device.capabilities.missing(needs):
-        pytest.skip(f"lacks {', '.join(missing)}")
-
-
 @pytest.mark.parametrize("atomics", ATOMICS)
 @pytest.mark.parametrize("reduction, threshold", RUNS)
 def test_sums_are_exact(device, kernel, reduction, threshold, atomics):
-    skip_unless_it_runs(device, reduction, atomics)
-    seed = fresh_seed()
+    needs, seed = (*REDUCTIONS[reduction].needs, *ATOMICS[atomics].needs), fresh_seed()
+    if missing := device.capabilities.missing(needs):
+        pytest.skip(f"lacks {', '.join(missing)}")
     splat, state = lanes(np.random.default_rng(seed))
     got = reduced(device, kernel, reduction, threshold, ATOMICS[atomics].slot, splat, state)
     expected = np.zeros((SPLATS, STRIDE))

@@ -1,5 +1,4 @@
-"""The sky behind splats against the float64 oracle: images, gradients of its texels and of the
-splats before it."""
+"""The sky behind splats against the float64 oracle: images, gradients of texels and splats."""
 
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from tests.oracle.render import render
 from tests.oracle.sky import rays, weights
 
 WIDTH, HEIGHT, SIDE = 61, 47, 12
+ENDS = {"hardware": "none", "tiled": "after"}
 FISHEYE = Distortion(True, (0.05, -0.02, 0.01, -0.003))
 EXACT = {"format": "float32", "state_format": "float32"}
 # relative errors of the image and of all gradients: twice to five times what was measured
@@ -37,9 +37,7 @@ def test_images_and_gradients_against_the_oracle(
     s = random_scene(11, 40, WIDTH, HEIGHT, 1, overlap=3)
     colors = np.random.default_rng(3).uniform(0, 1, (SIDE, SIDE, 3))
     lens = fisheye(*distortion.coefficients) if distortion else None
-    frame = render(
-        **scene_of(s), lens=lens, termination="none" if rasterizer != "tiled" else "after"
-    )
+    frame = render(**scene_of(s), lens=lens, termination=ENDS[rasterizer])
     share = weights(rays(s["w2c"], s["K"], WIDTH, HEIGHT, lens), SIDE)
     sky = (share @ colors.reshape(-1, 3)).reshape(HEIGHT, WIDTH, 3)
     wanted = frame.image + frame.T[..., None] * sky

@@ -1,7 +1,6 @@
 """The GPU radix sort against numpy's stable argsort."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -21,8 +20,7 @@ LARGEST = 300_000
 
 
 class Sorter:
-    """The passes recorded once for one capacity, run on any number of keys. passes: others than
-    those of four digits of seven bits; digits, bits: of these."""
+    """Passes recorded for one capacity. passes: others than of four digits of seven bits."""
 
     def __init__(self, device, capacity: int, passes=SORT_PASSES, **digits):
         names = "counts", "indirect"
@@ -91,12 +89,6 @@ SIZES = [0, 1, 2, 255, 256, 257, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 10_
 FEW = np.array([1, 0x01000000, 0x00FF00FF, LAST, CULLED], np.uint32)
 
 
-def last_visible(rng, n: int) -> np.ndarray:
-    keys = np.full(n, CULLED, np.uint32)
-    keys[-1:] = 1
-    return keys
-
-
 KINDS = {
     "depths": depth_keys,
     "all visible": lambda rng, n: depth_keys(rng, n, 0.0),
@@ -106,7 +98,7 @@ KINDS = {
     "ascending": lambda rng, n: np.arange(n, dtype=np.uint32),
     "descending": lambda rng, n: np.arange(n, 0, -1, dtype=np.uint32),
     "all culled": lambda rng, n: np.full(n, CULLED, np.uint32),
-    "last visible": last_visible,
+    "last visible": lambda rng, n: np.r_[[CULLED] * (n - 1), [1] * min(n, 1)].astype(np.uint32),
 }
 
 
@@ -125,12 +117,11 @@ def test_kinds_of_keys(fresh, kind, n):
 
 def short_digits(lanes: int) -> list:
     """Passes of six digits of six bits."""
-    first = dict(command={}, lanes=lanes, bits=6)
-    digits = [
-        sort.digit_passes("sort", d, 6, counted=0 < d < 3, counts_next=d < 2, FIRST=d == 0, **first)
-        for d in range(6)
-    ]
-    return [sort_passes(lanes=lanes)[0], *itertools.chain(*digits)]
+    found, own = [sort_passes(lanes=lanes)[0]], dict(command={}, lanes=lanes, bits=6)
+    for d in range(6):
+        how = dict(counted=0 < d < 3, counts_next=d < 2, FIRST=d == 0)
+        found += sort.digit_passes("sort", d, 6, **how, **own)
+    return found
 
 
 def test_ranks_by_ballots(module_device, device, monkeypatch):

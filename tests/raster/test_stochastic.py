@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device import context
 from hardsplat.gpu.memory.buffer import Buffer
@@ -29,9 +28,10 @@ from hardsplat.train.measure.measure import evaluation_frame, measure_all
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.helpers.scenes import COURTYARD
-from tests.helpers.tables import COMMON
+from tests.helpers.tables import COMMON, refuses
 from tests.helpers.training import open_session, settings
 from tests.oracle import spsa
+from tests.oracle.differences import errors_by_samples
 from tests.oracle.loss import l1_dssim
 
 BACKGROUND, LAMBDA, SEED, NEAR = np.array([0.2, 0.4, 0.6], np.float32), 0.2, 7, 0.01
@@ -40,8 +40,7 @@ STEPS |= {"sh0": 0.1, "shN": 0.05}
 
 
 class Scene:
-    """n splats before a camera, and a photograph of blots that is none of them. theta: trained
-    parameters, float64 of what the GPU has."""
+    """n splats before a camera, and a photograph of blots. theta: float64 of trained parameters."""
 
     def __init__(self, seed, n=6, width=24, height=16, sh_degree=1, overlap=3.0):
         options = dict(overlap=overlap, anisotropy=2.0, opacity=(0.3, 0.8))
@@ -78,8 +77,7 @@ class Scene:
 
 
 class Estimates:
-    """What a rasterizer makes of a scene at steps 0, 1, ...: each `run` is one. options: fields
-    of its options and of Stochastic."""
+    """What a rasterizer estimates at steps 0, 1, ...; options: its, and of Stochastic."""
 
     def __init__(self, device, scene: Scene, rasterizer="hardware", format="float32", **options):
         self.device, self.scene = device, scene
@@ -138,16 +136,6 @@ class Estimates:
             part.destroy()
 
 
-def errors_by_samples(samples, exact, counts):
-    """Relative error of means of `counts` samples: root mean square over as many disjoint runs
-    of them as there are. samples (S, K), exact (K,)."""
-    out = []
-    for n in counts:
-        means = samples[: len(samples) // n * n].reshape(-1, n, samples.shape[1]).mean(1)
-        out.append(np.sqrt(np.mean(np.sum((means - exact) ** 2, 1))) / np.linalg.norm(exact))
-    return np.array(out)
-
-
 SAMPLES = 2048
 
 
@@ -199,9 +187,7 @@ def test_the_mean_is_the_analytic_gradient(device, made):
             signs = spsa.signs(SEED, step, pair, scene.n, scene.planes)
             samples.append(weights * spsa.flat(spsa.estimates_of(sums, signs, c)))
     samples, exact = np.array(samples), weights * spsa.flat(exact)
-    counts = 4 ** np.arange(6)
-    errors = errors_by_samples(samples, exact, counts)
-    slope = np.polyfit(np.log(counts), np.log(errors), 1)[0]
+    errors, slope = errors_by_samples(samples, exact, 4 ** np.arange(6))
     assert abs(slope + 0.5) < 0.05, errors.round(3)
     # Every parameter by itself: of 115 standard normal numbers none is beyond 5; what steps of
     # finite size and the edge of splats (alpha < 1/255 is cut off, which the analytic gradient does
@@ -211,16 +197,13 @@ def test_the_mean_is_the_analytic_gradient(device, made):
 
 
 PRESET = tomllib.loads((PRESETS / "stochastic.toml").read_text())
-
-
 # For so short a run. Small splats at first: what overlaps a splat is the noise of its gradient.
 SHORT = {name: value for name, value in PRESET.items() if name != "max_steps"}
 SHORT |= {"opacities_lr": 0.2, "scales_lr": 0.02, "init_scale": 0.5}
 
 
 def test_training_gains_8_db_over_small_splats(device):
-    """Held out, over the splats it starts from. Of the tiny scene's 9 views two are held out that
-    no other looks like."""
+    """Held out, over the first splats; two of 9 views are held out that others look unlike."""
     how = dict(data_factor=10, max_steps=300, batch_steps=50, seed=fresh_seed())
     config = settings(COURTYARD, **how, **SHORT)
     session, loaded = open_session(device, config), load_scene(COURTYARD, 10)
@@ -264,12 +247,11 @@ def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer):
 
 
 def test_what_does_not_go_together_is_refused(device):
-    with pytest.raises(UserError, match=re.escape("add --strategy mcmc or --strategy none")):
-        load_config(overrides={"gradient": "stochastic", "strategy": "adaptive"})
+    words = re.escape("add --strategy mcmc or --strategy none")
+    refuses(words, load_config, overrides={"gradient": "stochastic", "strategy": "adaptive"})
     named = {"gradient": "stochastic", "rasterizer": "hardware", "format": "unorm8"}
     config = load_config(overrides=named)
     backend = BACKENDS[config.raster.rasterizer]
-    with pytest.raises(UserError, match="the steps of --format unorm8 drown its"):
-        backend.resolve(device, backend.options.of(config.raster, config.gradient))
-    with pytest.raises(UserError, match="Renderer has no such option"):
-        Renderer(device, stochastic=None)
+    words = "the steps of --format unorm8 drown its"
+    refuses(words, backend.resolve, device, backend.options.of(config.raster, config.gradient))
+    refuses("Renderer has no such option", Renderer, device, stochastic=None)

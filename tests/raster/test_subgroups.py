@@ -1,18 +1,10 @@
-"""Tiles with subgroups of other sizes than this device's usual one: lavapipe takes the width of the
-processor's vectors for theirs."""
+"""Tiles with subgroups of other sizes, which lavapipe takes from the processor's vectors."""
 
 import pytest
 
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import STORE
-from hardsplat.raster.tiled.rasterizer import (
-    TILE,
-    all_passes,
-    backward_subgroups,
-    bucket_of,
-    forward_subgroups,
-    pixels_of,
-)
+from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.raster.tiled.rows import TiledRows
 from hardsplat.tables.gradients import ATOMICS, TILE_BACKWARDS
 from tests.helpers import elsewhere
@@ -38,13 +30,13 @@ def test_subgroups_share_the_pixels_of_a_tile(lanes, name):
     """Of every size: workgroups of whole subgroups, whose pixels are those of the tile, once."""
     row = TILE_BACKWARDS[name]
     rows = TiledRows(row, ATOMICS["cas"])
-    passes = {p.name: p for p in all_passes(Perspective(1, STORE), rows, 64, 64, lanes)}
+    passes = {p.name: p for p in tiled.all_passes(Perspective(1, STORE), rows, 64, 64, lanes)}
     for each in ("draw", "draw backward"):
         spec = passes[each].spec
         assert spec["LOCAL_SIZE"] % lanes == 0 and spec["LANES"] == lanes
         if "PER_LANE" in spec:
-            assert spec["LOCAL_SIZE"] * spec["PER_LANE"] == TILE * TILE
-    assert forward_subgroups(lanes) * lanes * pixels_of(lanes, 32) == TILE * TILE
-    assert backward_subgroups(lanes) <= 32  # bits of pair_subgroups
-    if bucket := bucket_of(row, lanes):
+            assert spec["LOCAL_SIZE"] * spec["PER_LANE"] == tiled.TILE**2
+    assert tiled.forward_subgroups(lanes) * lanes * tiled.pixels_of(lanes, 32) == tiled.TILE**2
+    assert tiled.backward_subgroups(lanes) <= 32  # bits of pair_subgroups
+    if bucket := tiled.bucket_of(row, lanes):
         assert bucket % lanes == 0

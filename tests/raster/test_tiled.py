@@ -171,8 +171,7 @@ WIDE = (700, 210)  # px: more tiles across and down than a packed splat has, or 
 
 
 def scattered(n: int, seed: int) -> dict:
-    """Splats of all sizes at any depth on the left half of an image of WIDE px and around it, of
-    which the first five touch more tiles than 16 bytes list, and some touch none."""
+    """Splats of all sizes on the left of WIDE px; five touch more tiles than 16 bytes list."""
     rng = np.random.default_rng(seed)
     mean, sigma = rng.uniform(-40, (350, 250), (n, 2)), np.exp(rng.uniform(-1, 3, (n, 2)))
     angle = rng.uniform(0, np.pi, n)
@@ -242,8 +241,7 @@ def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypat
 
 @pytest.mark.parametrize("row", ["reduce-scatter", "gather"])
 def test_pairs_that_do_not_fit(device, monkeypatch, row):
-    """They are counted and dropped without a write beyond the buffers: the farthest, or, where
-    tiles sort their own, whole tiles. Room for them is made."""
+    """The farthest, or whole tiles, are counted and dropped within the buffers. Room is made."""
     listing(monkeypatch, row != "gather")
     scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
     gaussians, camera = splats_of(scene)

@@ -24,7 +24,7 @@ from hardsplat.render.paths import along, orbit
 from hardsplat.tables.pictures import PICTURES
 from tests.helpers.drawing import fresh_seed, splats_of
 from tests.helpers.goldens import random_scene, relative_l2, scene_of
-from tests.helpers.splat_files import result_of
+from tests.helpers.splat_files import points_of, result_of
 from tests.helpers.tables import refusal, rows
 from tests.oracle import pictures, project
 
@@ -240,11 +240,8 @@ def frames_of(path) -> list[np.ndarray]:
 
 @pytest.fixture
 def result(scene, tmp_path, monkeypatch, device):
-    """A result folder of the tiny scene, whose splats are its points."""
     monkeypatch.setattr(module, "open_device", lambda wanted: device)
-    opened = load_scene(scene)
-    points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
-    return result_of(tmp_path / "result", points, data_dir=scene, background="white")
+    return result_of(tmp_path / "result", points_of(scene), data_dir=scene, background="white")
 
 
 def run(*argv) -> None:
@@ -258,10 +255,9 @@ def test_stills_of_held_out_views(result, scene, device, error_of):
     assert [p.name for p in out] == [f"{opened.views[i].name}.png" for i in opened.test]
     first = f"{opened.views[opened.test[0]].name}.png: exists; add --overwrite to replace it"
     assert first in error_of("render", result, "--path held-out")
-    splats = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
     with Renderer(device) as renderer:
         camera = opened.views[opened.test[1]].camera
-        image, _ = renderer.forward(splats, camera, background=(1, 1, 1))
+        image, _ = renderer.forward(points_of(scene), camera, background=(1, 1, 1))
     assert np.abs(read_pixels(out[1]).astype(int) - to_uint8(image)).max() <= 1
 
 

@@ -20,6 +20,5 @@ def test_every_place_for_words_takes_them(name):
     svg = charts.svg(page).decode()
     if name == "$x^2$":
         assert svg.count(">$x^2$<") == 7
-        assert (
-            ">$\\mathdefault" not in svg and "<!-- $\\mathdefault{10^{2}}$ -->" in svg
-        )  # powers of ten on the axis are formulas still
+        # powers of ten on the axis are formulas still
+        assert ">$\\mathdefault" not in svg and "<!-- $\\mathdefault{10^{2}}$ -->" in svg

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.edit.editor import Editor
 from hardsplat.raster.core.parameters import Parameters
@@ -32,6 +31,7 @@ from hardsplat.view.splats.screen import Appearance
 from tests.helpers import needs
 from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene
+from tests.helpers.tables import refuses
 from tests.helpers.training import settings
 from tests.oracle import psnr
 
@@ -56,8 +56,7 @@ def test_addresses():
     for text, address in wanted.items():
         assert address_of(text) == Address(*address)
     for text in "scenes/garden 0.0.0.0 host: host:x 70000 :8080 -1 1.5".split():
-        with pytest.raises(UserError, match="expected PORT or HOST:PORT"):
-            address_of(text)
+        refuses("expected PORT or HOST:PORT", address_of, text)
 
 
 def test_a_port_that_is_taken():
@@ -65,10 +64,9 @@ def test_a_port_that_is_taken():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: .*in use"):
-            free_port(Address("127.0.0.1", port))
-    with pytest.raises(UserError, match="cannot listen on 203.0.113.1:8080"):
-        free_port(Address("203.0.113.1", 8080))
+        words = f"cannot listen on 127.0.0.1:{port}: .*in use"
+        refuses(words, free_port, Address("127.0.0.1", port))
+    refuses("cannot listen on 203.0.113.1:8080", free_port, Address("203.0.113.1", 8080))
 
 
 class Headers(dict):

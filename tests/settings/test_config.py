@@ -20,7 +20,7 @@ from hardsplat.settings.presets import (
 from hardsplat.settings.rasterizers import RASTERIZERS, RasterSettings, Stochastic
 from hardsplat.settings.train import DETERMINISTIC, FIELDS, OWNERS, TrainConfig
 from hardsplat.tables.formats import FORMATS
-from tests.helpers.tables import rows
+from tests.helpers.tables import refuses, rows
 from tests.helpers.training import strategy_of
 
 
@@ -116,8 +116,7 @@ MEANT |= dict(total_steps="max_steps", shn_lr="shN_lr")
 @pytest.mark.parametrize("key, meant", MEANT.items())
 def test_unknown_key_names_file_key_and_nearest(toml, key, meant):
     path = toml(f"{key} = 3\n")
-    with pytest.raises(UserError, match=f"{path}: unknown key '{key}'; did you mean '{meant}'"):
-        load_config(path)
+    refuses(f"{path}: unknown key '{key}'; did you mean '{meant}'", load_config, path)
 
 
 BAD = rows(f"""
@@ -146,8 +145,7 @@ def test_bad_values_name_file_key_expected_and_got(toml, line, message):
 def test_a_config_checks_itself():
     with pytest.raises(UserError, match="seed: expected"):
         TrainConfig().changed(seed="x")
-    with pytest.raises(UserError, match="--resume and --ckpt exclude each other"):
-        TrainConfig.of(resume=True, ckpt=Path("a"))
+    refuses("--resume and --ckpt exclude each other", TrainConfig.of, resume=True, ckpt=Path("a"))
     assert TrainConfig.of(eval_steps=[1, 2]).run.eval_steps == (1, 2)
 
 
@@ -160,8 +158,7 @@ def test_deterministic_takes_what_it_needs(named, tmp_path):
     found = config.raster.rasterizer, config.raster.tiled.tile_backward
     assert found == ("tiled", "gather") == tuple(DETERMINISTIC.values())
     words = "^--deterministic takes --tile-backward gather, not atomic"
-    with pytest.raises(UserError, match=words):
-        config.changed(tile_backward="atomic")
+    refuses(words, config.changed, tile_backward="atomic")
     save_config(TrainConfig().flat(), tmp_path / "c.toml")  # names every default
     found = load_config(tmp_path / "c.toml", {"deterministic": True, **named})
     assert found == config
@@ -198,12 +195,10 @@ def test_settings_whose_owner_is_not_chosen(toml, named, owner, has):
     (name,) = [n for n in named if OWNERS[n].flag not in ("", n)]
     flag = name.replace("_", "-")
     words = f"belongs to {owner}; this run has {has}: leave it out or add {owner}$"
-    with pytest.raises(UserError, match=f"^--{flag} {words}"):
-        load_config(None, named)
+    refuses(f"^--{flag} {words}", load_config, None, named)
     text = "\n".join(f"{n} = {v!r}" for n, v in named.items()).replace("'", '"')
     mine = toml(text)
-    with pytest.raises(UserError, match=f"^{mine}: {name} {words}"):
-        load_config(mine)
+    refuses(f"^{mine}: {name} {words}", load_config, mine)
     others = {n: v for n, v in named.items() if n != name}
     assert load_config(None, named, sweep=True) == load_config(None, others)
     saved = toml(text)
@@ -232,27 +227,20 @@ def test_settings_of_an_older_version_are_left_out_with_a_note(monkeypatch, tmp_
     saved = Path("run") / SAVED_NAME
     text = saved.read_text().replace('reduction = "auto"', 'reduction = "ballot"')
     saved.write_text(text + "adam_every = 3\n")
-    for config in (
-        load_config(overrides={"resume": True, "data_dir": "run"}),
-        load_config(saved),
-        config_from_file(saved),
-    ):
+    resumed = load_config(overrides={"resume": True, "data_dir": "run"})
+    for config in (resumed, load_config(saved), config_from_file(saved)):
         assert (config.model.sh_degree, config.raster.hardware.reduction) == (1, "auto")
     notes = [line for line in capfd.readouterr().out.splitlines() if "older version" in line]
     assert notes and all('reduction = "ballot", adam_every = 3' in note for note in notes)
     assert len(notes) == len(set(notes))
     saved.rename("mine.toml")
-    with pytest.raises(UserError, match="mine.toml: unknown key 'adam_every'"):
-        load_config("mine.toml")
+    refuses("mine.toml: unknown key 'adam_every'", load_config, "mine.toml")
 
 
 def test_options_that_stochastic_gradients_do_not_use():
     config = TrainConfig.of(gradient="stochastic", block="1x1", tile_threshold=4, strategy="none")
     assert unused(config.raster, config.gradient) == ["block", "tile_threshold"]
     assert unused(config.raster, GradientSettings()) == []
-
-
-# -- schedules
 
 
 SCHEDULES = [  # preset, flags -> start and end of growth, resets, steps a band of colour
@@ -275,14 +263,11 @@ SCHEDULES = [  # preset, flags -> start and end of growth, resets, steps a band 
 @pytest.mark.parametrize("preset, flags, found", SCHEDULES)
 def test_schedules_stretch_with_the_run(preset, flags, found):
     c = load_config(preset, flags)
-    assert (
-        c.densify.refine_start_iter,
-        c.densify.refine_stop_iter,
-        c.densify.reset_every,
-        c.model.sh_degree_interval,
-    ) == found
+    d = c.densify
+    now = d.refine_start_iter, d.refine_stop_iter, d.reset_every, c.model.sh_degree_interval
+    assert now == found
     every = 25 if preset == "quick" else 100
-    assert c.densify.refine_every == (40 if found[1] == 500 else every)
+    assert d.refine_every == (40 if found[1] == 500 else every)
 
 
 @pytest.mark.parametrize("steps, growths", [(100, 3), (300, 10), (1_000, 11), (3_000, 12)])

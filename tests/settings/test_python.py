@@ -14,6 +14,7 @@ from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import FIELDS
 from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene, relative_l2
+from tests.helpers.tables import refuses
 from tests.helpers.training import SMALL
 from tools import gen_settings
 
@@ -55,10 +56,8 @@ def test_train_from_python(shared, scene, tmp_path, monkeypatch):
     assert again.plot().axes and again.show().html.startswith("<!doctype html")
     for text, said in (("{", "not valid JSON"), ("[1]", "is not of a training")):
         (result.folder / "metrics.json").write_text(text)
-        with pytest.raises(hardsplat.UserError, match=f"metrics.json: {said}[^\n]*$"):
-            hardsplat.load_result(result.folder)
-    with pytest.raises(hardsplat.UserError, match="nowhere/metrics.json: [^\n]*$"):
-        hardsplat.load_result("nowhere")
+        refuses(f"metrics.json: {said}[^\n]*$", hardsplat.load_result, result.folder)
+    refuses("nowhere/metrics.json: [^\n]*$", hardsplat.load_result, "nowhere")
 
 
 def test_signatures_and_help_name_the_settings():
@@ -74,10 +73,8 @@ def test_signatures_and_help_name_the_settings():
 
 
 def test_config_is_another_name_of_preset(tmp_path):
-    with pytest.raises(hardsplat.UserError, match="no preset 'nosuch'"):
-        hardsplat.train(tmp_path, config="nosuch")
-    with pytest.raises(hardsplat.UserError, match="two names of one thing"):
-        hardsplat.train(tmp_path, config="quick", preset="quick")
+    refuses("no preset 'nosuch'", hardsplat.train, tmp_path, config="nosuch")
+    refuses("two names of one thing", hardsplat.train, tmp_path, config="quick", preset="quick")
 
 
 def test_what_a_callback_raises_is_printed_and_the_run_continues(shared, scene, tmp_path, capfd):
@@ -124,8 +121,7 @@ BAD = [
 
 @pytest.mark.parametrize("change, said", BAD)
 def test_scenes_that_do_not_fit_together(change, said):
-    with pytest.raises(hardsplat.UserError, match=said):
-        hardsplat.Scene.of_images(**GOOD | change)
+    refuses(said, hardsplat.Scene.of_images, **GOOD | change)
 
 
 def test_several_cameras_in_a_call(device):

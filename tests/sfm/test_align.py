@@ -2,15 +2,14 @@
 
 import io
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from hardsplat.sfm.job.exif import Taken, taken_of
+from tests.helpers.scenes import COURTYARD
 
-COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
 HERE = 47.37, 8.54, 410.0
 
 
@@ -22,23 +21,20 @@ def opened(size=(8, 6), xmp=b"", gps=None, orientation=1, kind="JPEG") -> Image.
     return Image.open(file)
 
 
-@pytest.mark.parametrize(
-    ("gps", "wanted"),
-    [
-        (
-            {1: "S", 2: (33.0, 30.0, 36.0), 3: "W", 4: (70, 0, 0), 5: b"\1", 6: 12},
-            (-33.51, -70, -12),
-        ),
-        ({1: "N", 2: (33.0, 30.0, 0.0), 3: "E", 4: (70, 0, 0)}, (33.5, 70, None)),
-        ({1: "N", 2: (0, 0, 0), 3: "E", 4: (0, 0, 0), 6: 1}, None),  # a device that does not know
-        ({1: "N", 2: (99.0, 0, 0), 3: "E", 4: (7, 0, 0)}, None),
-        ({1: "X", 2: (9.0, 0, 0), 3: "E", 4: (7, 0, 0)}, None),
-        ({1: "N", 2: (9.0, 0), 3: "E", 4: (7, 0, 0)}, None),
-        ({1: "N", 2: (9.0, 0, 0), 3: "EE", 4: (7, 0, 0)}, None),
-    ],
-)
+POSITIONS = [  # north or south, degrees, east or west, degrees, below the sea?, metres
+    (("S", (33.0, 30.0, 36.0), "W", (70, 0, 0), b"\1", 12), (-33.51, -70, -12)),
+    (("N", (33.0, 30.0, 0.0), "E", (70, 0, 0)), (33.5, 70, None)),
+    (("N", (0, 0, 0), "E", (0, 0, 0), b"\0", 1), None),  # a device that does not know
+    (("N", (99.0, 0, 0), "E", (7, 0, 0)), None),
+    (("X", (9.0, 0, 0), "E", (7, 0, 0)), None),
+    (("N", (9.0, 0), "E", (7, 0, 0)), None),
+    (("N", (9.0, 0, 0), "EE", (7, 0, 0)), None),
+]
+
+
+@pytest.mark.parametrize("gps, wanted", POSITIONS)
 def test_positions(gps, wanted):
-    found = taken_of(opened(gps=gps)).gps
+    found = taken_of(opened(gps=dict(enumerate(gps, 1)))).gps
     if wanted is None:
         assert found is None
     else:
@@ -59,20 +55,20 @@ def test_how_it_was_held():
 PANO = b'<x GPano:ProjectionType="equirectangular" GPano:FullPanoWidthPixels="64" %b/>'
 
 
-@pytest.mark.parametrize(
-    ("size", "xmp", "wanted"),
-    [
-        ((64, 32), PANO % b"", True),
-        ((64, 32), b"<GPano:ProjectionType> equirectangular </GPano:ProjectionType>", True),
-        ((64, 32), PANO % b'GPano:CroppedAreaImageWidthPixels="64"', True),
-        ((64, 32), PANO % b'GPano:CroppedAreaImageWidthPixels="40"', False),
-        ((64, 30), PANO % b"", False),
-        ((64, 32), b'<x GPano:ProjectionType="cylindrical"/>', False),
-        ((64, 32), b"<!DOCTYPE x [<!ENTITY a '&b;&b;'>]>" + b"GPano:ProjectionType=" * 2000, False),
-        ((64, 32), b"", False),
-        ((1, 1), PANO % b"", False),
-    ],
-)
+SHAPES = [
+    ((64, 32), PANO % b"", True),
+    ((64, 32), b"<GPano:ProjectionType> equirectangular </GPano:ProjectionType>", True),
+    ((64, 32), PANO % b'GPano:CroppedAreaImageWidthPixels="64"', True),
+    ((64, 32), PANO % b'GPano:CroppedAreaImageWidthPixels="40"', False),
+    ((64, 30), PANO % b"", False),
+    ((64, 32), b'<x GPano:ProjectionType="cylindrical"/>', False),
+    ((64, 32), b"<!DOCTYPE x [<!ENTITY a '&b;&b;'>]>" + b"GPano:ProjectionType=" * 2000, False),
+    ((64, 32), b"", False),
+    ((1, 1), PANO % b"", False),
+]
+
+
+@pytest.mark.parametrize("size, xmp, wanted", SHAPES)
 def test_panoramas_are_known_by_shape_and_metadata(size, xmp, wanted):
     assert taken_of(opened(size, xmp)).panorama is wanted
 

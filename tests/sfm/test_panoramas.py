@@ -11,6 +11,7 @@ from hardsplat.io.media.video import VideoWriter
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job import video
 from hardsplat.sfm.job.photographs import find_photographs
+from tests.helpers.compare_poses import similarity
 from tests.helpers.scenes import PANORAMAS
 
 
@@ -54,7 +55,7 @@ def test_poses_of_a_360_degree_video(pycolmap, tmp_path, capsys):
     truth = {name: truth[of(name)] for name in got}
     here = np.array([got[name].position for name in sorted(got)])
     there = np.array([truth[name].position for name in sorted(got)])
-    scale, turn, shift = _similarity(here, there)
+    scale, turn, shift = similarity(here, there)
     off = np.linalg.norm(scale * here @ turn.T + shift - there, axis=1)
     turned = [truth[n].w2c[:3, :3] @ turn @ got[n].w2c[:3, :3].T for n in sorted(got)]
     angles = [np.degrees(np.arccos(min((np.trace(t) - 1) / 2, 1.0))) for t in turned]
@@ -70,15 +71,6 @@ def _pixels(path):
 def _fronts(folder):
     views = [view for view in load_scene(folder).views if view.name.endswith("/front")]
     return {view.path.name: view.camera for view in views}
-
-
-def _similarity(here, there):
-    """Scale, turn and shift that take points to others (Umeyama 1991)."""
-    a, b = here - here.mean(0), there - there.mean(0)
-    u, s, vt = np.linalg.svd(b.T @ a)
-    signs = np.array([1, 1, np.sign(np.linalg.det(u @ vt))])
-    turn, scale = (u * signs) @ vt, (s * signs).sum() / (a**2).sum()
-    return scale, turn, there.mean(0) - scale * turn @ here.mean(0)
 
 
 def test_which_are_panoramas(tmp_path):

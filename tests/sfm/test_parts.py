@@ -1,7 +1,6 @@
 """Photographs that do not connect: their parts, the page that shows them, and a run of such."""
 
 import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import cv2
@@ -10,8 +9,7 @@ import numpy as np
 from hardsplat.sfm.colmap.outcome import Part, parts_of, reasons, write_sheet
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.run import sfm
-
-COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
+from tests.helpers.scenes import COURTYARD
 
 
 def matched(pairs, alike=()):
@@ -25,11 +23,9 @@ def test_parts():
     alike = {(0, 1): 90, (2, 5): 30, (3, 4): 40, (1, 4): 9, (2, 3): 11}
     model, *others = parts = parts_of(names, matched(pairs, alike), placed)
     assert model.kind == "model" and model.names == list("abc")
-    assert [(p.kind, "".join(p.names), p.link) for p in others] == [
-        ("apart", "de", ("d", "c", 11)),
-        ("attached", "f", ("f", "c", 30)),
-        ("alone", "gh", None),
-    ]
+    wanted = [("apart", "de", ("d", "c", 11)), ("attached", "f", ("f", "c", 30))]
+    wanted.append(("alone", "gh", None))
+    assert [(p.kind, "".join(p.names), p.link) for p in others] == wanted
     assert "d and c (11 alike) come nearest: take some between these two" in others[0].line
     assert "no pose fits; f and c (30 alike) come nearest: take some between" in others[1].line
     assert "2 photographs (g, h): match no other photograph" in others[2].line
@@ -37,11 +33,8 @@ def test_parts():
     assert why.keys() == set("defgh") and "only 3 features" in why["h"]
     assert "not the model; d and c (11" in why["e"] and "no pose fits" in why["f"]
     whole = parts_of(names, matched(pairs), set())  # no model at all
-    assert [(p.kind, "".join(p.names)) for p in whole] == [
-        ("apart", "abcf"),
-        ("apart", "de"),
-        ("alone", "gh"),
-    ]
+    found = [(p.kind, "".join(p.names)) for p in whole]
+    assert found == [("apart", "abcf"), ("apart", "de"), ("alone", "gh")]
     assert parts_of(["a"], matched([]), {"a"})[0].kind == "model"
 
 
@@ -64,9 +57,7 @@ def poster(folder, count):
     wall = cv2.resize(noise, (320, 240), interpolation=cv2.INTER_CUBIC)
     for i in range(count):
         corners = np.float32([[60, 50], [260, 50], [260, 200], [60, 200]])
-        moved = corners + np.float32(
-            [[3 * i, 2 * i], [-2 * i, 4 * i], [-4 * i, 0], [2 * i, -3 * i]]
-        )
+        moved = corners + i * np.float32([[3, 2], [-2, 4], [-4, 0], [2, -3]])
         to = np.float32([[0, 0], [160, 0], [160, 120], [0, 120]])
         picture = cv2.warpPerspective(wall, cv2.getPerspectiveTransform(moved, to), (160, 120))
         cv2.imwrite(str(folder / f"wall_{i}.png"), picture)

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat.base.errors import UserError
 from hardsplat.base.parallel import CORES
 from hardsplat.cli import main
 from hardsplat.io.media.video import VideoWriter
@@ -30,10 +29,9 @@ from hardsplat.sfm.process import work as run_worker
 from hardsplat.sfm.run import sfm
 from tests.helpers import heic
 from tests.helpers.compare_poses import compare
-from tests.helpers.tables import rows
+from tests.helpers.scenes import COURTYARD, ROOT
+from tests.helpers.tables import refuses, rows
 
-ROOT = Path(__file__).parents[2]
-COURTYARD = ROOT / "scenes" / "courtyard"
 # Of both turns around the fountain, so that they overlap.
 VIEWS = [f"view_{i:04d}.jpg" for i in (*range(6), *range(20, 26))]
 TAGS = {"make": 0x010F, "model": 0x0110, "orientation": 0x0112}
@@ -97,8 +95,8 @@ def test_frames_of_a_video(tmp_path):
         numbers.append(int(np.argmin([np.abs(picture - f).mean() for f in filmed])))
     assert numbers == sorted(set(numbers)) and sum(n % 2 == 0 for n in numbers) >= 11, numbers
     (tmp_path / "bad.mp4").write_bytes(b"no video at all")
-    with pytest.raises(UserError, match="bad.mp4: not a readable video"):
-        video.extract_frames(tmp_path / "bad.mp4", tmp_path / "none", 12, said)
+    words = "bad.mp4: not a readable video"
+    refuses(words, video.extract_frames, tmp_path / "bad.mp4", tmp_path / "none", 12, said)
 
 
 def test_bad_input_is_a_line_and_leaves_nothing(error_of, tmp_path, monkeypatch):
@@ -282,8 +280,7 @@ def test_photographs_beside_frames_are_not_replaced(pycolmap, tmp_path, monkeypa
         path.touch()
     State(scene / "sfm").put(frames=["walk.mp4", 0, 150, False])
     monkeypatch.setattr("hardsplat.sfm.run.extract_frames", lambda *given: 1)
-    with pytest.raises(UserError, match="has photographs that are not of walk.mp4"):
-        sfm(SfmConfig(data=film, quiet=True))
+    refuses("has photographs that are not of walk.mp4", sfm, SfmConfig(data=film, quiet=True))
     assert (scene / "images/mine.jpg").exists()
 
 
@@ -309,8 +306,7 @@ def pairs_of(job):
 
 @pytest.fixture
 def unmatched(tmp_path, pycolmap):
-    """A job of four photographs that match nowhere, one with a space in its name, and what it
-    says."""
+    """A job of four photographs that match nowhere, one with a space in its name; what it says."""
     from hardsplat.sfm.colmap.job import PoseJob
 
     said, how = [], dict(error=1.0, seed=0, method="sequential", mapper="incremental", lens=True)
@@ -377,8 +373,7 @@ def test_what_fails_is_in_the_log_and_not_tried_again(unmatched, monkeypatch, ca
     monkeypatch.setattr("hardsplat.sfm.colmap.mapping.Mapper.run", overflow)
     words = "6 attempts failed, see .*log.txt; COLMAP's defaults: OverflowError"
     for _ in range(2):  # the second is another start of the same command
-        with pytest.raises(UserError, match=words):
-            job.mapped()
+        refuses(words, job.mapped)
     assert calls == list(ATTEMPTS)
     logged = capsys.readouterr().err
     assert logged.count("OverflowError: (34, ") == len(ATTEMPTS) and "in overflow" in logged
@@ -412,8 +407,8 @@ def test_a_worker_that_dies_is_followed_by_one_that_goes_another_way(
         said = capsys.readouterr().out
         assert "note: defaults: the process ended with -6: Check failed: a < b; going on wi" in said
     else:  # it dies of nothing that could be left out
-        with pytest.raises(UserError, match="ended with -6: Check failed: a < b"):
-            run_worker({}, tmp_path, StageProgress(quiet=False))
+        words = "ended with -6: Check failed: a < b"
+        refuses(words, run_worker, {}, tmp_path, StageProgress(quiet=False))
         assert not State(tmp_path).get("crashed")
 
 
@@ -486,8 +481,8 @@ def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
     assert "done before with these settings" in said and "\nfeatures " not in said
     assert again.registered == found.registered
     (scene / "sparse/0/images.bin").write_bytes(b"")  # no longer what was written here
-    with pytest.raises(UserError, match="a model that hardsplat sfm did not make; add --overw"):
-        sfm(SfmConfig(data=scene, quiet=True))
+    words = "a model that hardsplat sfm did not make; add --overw"
+    refuses(words, sfm, SfmConfig(data=scene, quiet=True))
 
 
 def test_photographs_without_a_common_view(pycolmap, error_of, tmp_path):

@@ -1,5 +1,4 @@
-"""`hardsplat bench`: a row a variant, every pass in a stage, errors that tell formats apart, files,
-bad input in one line."""
+"""`hardsplat bench`: a row a variant, stages, errors that tell formats apart, files, bad input."""
 
 import json
 from pathlib import Path
@@ -9,23 +8,20 @@ import pytest
 
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.cli import main
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.report.stages import STAGES
 from hardsplat.study.bench import bench as module
 from hardsplat.study.bench.bench import bench
 from hardsplat.study.bench.measure import Bench
 from hardsplat.study.tables import section, varying
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
+from tests.helpers.splat_files import points_of
 from tests.helpers.tables import rows
 
 
 @pytest.fixture(scope="module")
 def model(scene, tmp_path_factory):
-    loaded = load_scene(scene)
-    path = tmp_path_factory.mktemp("bench") / "splats.ply"
-    splats = Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5)
+    path, splats = tmp_path_factory.mktemp("bench") / "splats.ply", points_of(scene, opacity=0.5)
     # A sphere's rotation has no gradient but that of rounding.
     splats.scales *= np.array([1.0, 0.6, 0.3], np.float32)
     save_splats(path, splats)

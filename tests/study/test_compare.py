@@ -6,25 +6,18 @@ import numpy as np
 import pytest
 
 from hardsplat.cli import main
-from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import load_splats, save_splats
-from hardsplat.raster.renderer import Gaussians
-from hardsplat.settings.presets import save_config
-from hardsplat.settings.train import TrainConfig
+from hardsplat.io.splats import load_splats
 from hardsplat.study.compare import compare
 from hardsplat.train.measure.command import evaluate_run
+from tests.helpers.splat_files import points_of, result_of
 
 
 @pytest.fixture
 def results(scene, tmp_path, monkeypatch, device):
     """Two result folders of the tiny scene: its points as splats, and half of them."""
     monkeypatch.setattr("hardsplat.train.measure.command.open_device", lambda wanted: device)
-    opened, folders = load_scene(scene), [tmp_path / "all", tmp_path / "half"]
-    for folder, step in zip(folders, (1, 2)):
-        points = Gaussians.from_points(opened.points[::step], opened.colors[::step], 1, opacity=0.9)
-        save_splats(folder / "splats.ply", points)
-        save_config(TrainConfig.of(data_dir=scene).flat(), folder / "config.toml")
-    return folders
+    steps = {"all": 1, "half": 2}
+    return [result_of(tmp_path / n, points_of(scene, steps[n]), data_dir=scene) for n in steps]
 
 
 def test_both_are_measured_as_eval_does(results, scene, capsys):

@@ -1,11 +1,9 @@
-"""The doctor's report through the command line: on this machine, without devices, and on devices
-that lack things."""
+"""The doctor's report: of this machine, without devices, and of devices that lack things."""
 
 import re
 
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.gpu.device import capabilities, context, features, instance
 from hardsplat.raster.backends import BACKENDS
@@ -16,6 +14,7 @@ from hardsplat.study.pipelines import Survey
 from hardsplat.study.variants import REGISTRIES
 from hardsplat.tables.gradients import REDUCTIONS
 from hardsplat.train.job.facts import Views, fitting
+from tests.helpers.tables import refuses
 from tests.helpers.training import job_of
 
 
@@ -69,8 +68,7 @@ def test_a_fit_device(capsys, device, monkeypatch):
 
 
 def test_runs_is_said_of_what_ran_alone(capsys, device, monkeypatch):
-    """Without a survey nothing ran. Of one whose fits by `sorted` came out of range, whose other
-    fits were not tried, and whose rasterizer by tiles did not draw."""
+    """Fits by `sorted` came out of range, others were not tried, and tiles did not draw."""
     text, code = doctor.report()
     assert code == 0 and "  runs  " not in text and "should run (not tried)" in text
     ran = {"rasterizer hardware", "reduction quad"}
@@ -129,8 +127,7 @@ def test_a_device_with_less_shared_memory_draws(device, monkeypatch):
     assert re.search(f"ready to draw, not to train: .* {lacks}", text)
     less = context.Device()
     words = f"neither trains nor measures images: it lacks {limit}"
-    with pytest.raises(UserError, match=words):
-        allocate_loss(less, 16, 16)
+    refuses(words, allocate_loss, less, 16, 16)
     less.close()
 
 

@@ -1,10 +1,8 @@
-"""Pipelines that a driver does not survive: found by another process, which ends here on purpose,
-remembered, and left out."""
+"""Pipelines that end the process are found by another one, remembered, and left out."""
 
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.gpu import crashes, probe
 from hardsplat.raster.backends import running
 from hardsplat.raster.hardware.rasterizer import first_runnable
@@ -13,6 +11,7 @@ from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor, pipelines
 from hardsplat.tables.gradients import REDUCTIONS, TILE_BACKWARDS
+from tests.helpers.tables import refuses
 
 
 @pytest.fixture
@@ -53,8 +52,7 @@ def test_a_row_that_ends_the_process_is_left_out(device, few, monkeypatch):
     assert killed["reduction hybrid"].startswith("draw backward (")
     assert first_runnable(device, HardwareOptions(reduction="auto")).reduction != "hybrid"
     words = "--reduction hybrid: .* lacks a driver that survives building draw backward"
-    with pytest.raises(UserError, match=words):
-        first_runnable(device, HardwareOptions(reduction="hybrid"))
+    refuses(words, first_runnable, device, HardwareOptions(reduction="hybrid"))
     line = doctor._row(device, "hybrid", REDUCTIONS, "--reduction", ["quad"])
     assert line.startswith("does not run: lacks a driver that survives") and "use" in line
 
@@ -65,13 +63,12 @@ def test_a_rasterizer_that_ends_the_process_is_left_out(device, few, monkeypatch
     config = TrainConfig()
     assert running(device, config.raster, config.gradient) == ["hardware"]
     named = TrainConfig.of(rasterizer="tiled")
-    with pytest.raises(UserError, match="--rasterizer tiled: .* survives building"):
-        running(device, named.raster, named.gradient)
+    words = "--rasterizer tiled: .* survives building"
+    refuses(words, running, device, named.raster, named.gradient)
 
 
 def test_what_ends_the_process_as_it_runs_is_left_out(device, few, monkeypatch):
-    """Pipelines are built, and the driver ends the process that draws with them; a rasterizer of
-    image fits too."""
+    """Pipelines are built, and end the process that draws with them; of image fits too."""
     assert list(found(device, monkeypatch, "what reduction quad runs")) == ["reduction quad"]
     assert list(found(device, monkeypatch, "what fit rasterizer binned")) == ["rasterizer binned"]
 
@@ -115,5 +112,4 @@ def test_what_is_kept_is_replaced_and_may_be_damaged(device, few):
 
 
 def test_a_device_that_cannot_be_opened(few):
-    with pytest.raises(UserError, match="ends the process that opens it"):
-        pipelines.survey(99)
+    refuses("ends the process that opens it", pipelines.survey, 99)

@@ -21,7 +21,7 @@ from hardsplat.tables.gradients import REDUCTIONS
 from tests.helpers import needs
 from tests.helpers.browser import open_page, parts
 from tests.helpers.sweeping import in_this_process
-from tests.helpers.tables import argv
+from tests.helpers.tables import argv, refusal
 
 PLANS = sorted((Path(__file__).parents[2] / "docs/results").glob("*.toml"))
 FEW = "--max-steps 2 --sh-degree 0 --strategy none --block 1x1 --quiet"
@@ -59,8 +59,7 @@ def test_every_combination_once(scene):
     assert settings["eval_steps"] == [2, 4, 6] and settings["save_steps"] == []
     assert "result_dir" not in settings and json.loads(json.dumps(settings)) == settings
     (asked,) = plan([Arm(None, few(scene, eval_steps=(3,), save_steps=(5,)), {})])
-    asked = asked.settings
-    assert (asked["eval_steps"], asked["save_steps"]) == ([3], [5])
+    assert (asked.settings["eval_steps"], asked.settings["save_steps"]) == ([3], [5])
 
 
 SCRIPT = """
@@ -242,15 +241,13 @@ BAD_PLANS = {
 @pytest.mark.parametrize("text, words", BAD_PLANS.items())
 def test_bad_plans(tmp_path, text, words):
     (tmp_path / "plan.toml").write_text(text)
-    with pytest.raises(UserError) as error:
-        plan(read_plan(tmp_path / "plan.toml", Arm(None, {}, {})))
-    assert words in str(error.value)
+    arm = Arm(None, {}, {})
+    assert words in refusal(lambda: plan(read_plan(tmp_path / "plan.toml", arm)))
 
 
 def test_every_third_training_photograph(scene, tmp_path):
-    (path := tmp_path / "plan.toml").write_text(
-        f"[scenes.a]\ndata_dir = '{scene}'\nevery = 3\n[presets.b]"
-    )
+    path = tmp_path / "plan.toml"
+    path.write_text(f"[scenes.a]\ndata_dir = '{scene}'\nevery = 3\n[presets.b]")
     (job,) = plan(read_plan(path, Arm(None, {}, {})))
     left = load_scene(scene, exclude=job.settings["exclude"])
     names = [left.views[i].name for i in left.train]
@@ -302,11 +299,8 @@ def test_a_cluster_makes_the_runs(in_process, scene, tmp_path):
         address, out = cluster.scheduler_address, tmp_path / "out"
         axes = f"--format unorm8 float16 --scheduler {address} --result-dir {out}"
         assert hardsplat_sweep(scene, FEW, axes) == 0
-    found = records(out)
-    assert {name: record["status"] for name, record in found.items()} == {
-        "format-unorm8": "done",
-        "format-float16": "done",
-    }
+    statuses = {name: record["status"] for name, record in records(out).items()}
+    assert statuses == dict.fromkeys(("format-unorm8", "format-float16"), "done")
     assert len(in_process) == 2
 
 

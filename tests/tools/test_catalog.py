@@ -1,12 +1,11 @@
-"""The catalog of shader modules: whatever a command builds is in it, so that who installs a wheel
-needs no compiler.
+"""The catalog of shader modules has whatever a command builds: wheels need no compiler.
 
-What is run here are the very sessions and rasterizers of the commands, for every row of the
-registries, with a device that claims to have every feature: only compiling, building and recording
-are left out."""
+Sessions and rasterizers of the commands run for every row of the registries, on a device that
+claims to have every feature: only compiling, building and recording are left out."""
 
 import itertools
 from concurrent.futures import Future
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -49,18 +48,11 @@ from tools import catalog
 
 SIZE = 16
 CAMERA = Camera(np.eye(4), [[SIZE, 0, 8], [0, SIZE, 8], [0, 0, 1]], SIZE, SIZE)
-SPLATS = Gaussians(
-    means=[[0, 0, 2.0]],
-    quats=[[1, 0, 0, 0]],
-    scales=[[0.2, 0.2, 0.2]],
-    opacities=[0.5],
-    sh=np.ones((1, 1, 3)),
-)
+SPLATS = Gaussians([[0, 0, 2.0]], [[1, 0, 0, 0]], [[0.2] * 3], [0.5], np.ones((1, 1, 3)))
 
 
 class Claims:
-    """Capabilities that lack nothing but `lacking`, for the rows of registries; what Vulkan is
-    asked for stays what it was."""
+    """Capabilities that lack nothing but `lacking`; Vulkan is asked for what it was."""
 
     def __init__(self, real, lacking=()):
         self.real, self.lacking = real, lacking
@@ -99,14 +91,10 @@ def shipped():
 def asked(device, monkeypatch, shipped):
     """The sources of all pipelines that a test builds are in the catalog."""
     builders = Builders()
-
-    def no_compiler():
-        raise UserError("no GLSL compiler")
-
     monkeypatch.setenv("HARDSPLAT_POISON", "0")  # nothing is read
     # undone before the device is looked through
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shader, "compiler", no_compiler)
+        patch.setattr(shader, "compiler", Mock(side_effect=UserError("no GLSL compiler")))
         patch.setattr(device, "builders", builders)
         patch.setattr(device, "pipelines", {})
         patch.setattr(device, "capabilities", Claims(device.capabilities))
@@ -131,19 +119,16 @@ def train(device, config, channels=3):
         session.destroy()
 
 
-REFUSED = (
-    "deterministic takes",
-    "gradient stochastic finds no",
-    "the steps of --format unorm8 drown",
-    "--blending lists goes with exact gradients",
-    " needs --gradient analytic",
-    "--background sphere does not go with --gradient stochastic",
-)  # what no command line gets by with
+REFUSED = """deterministic takes
+gradient stochastic finds no
+the steps of --format unorm8 drown
+--blending lists goes with exact gradients
+ needs --gradient analytic
+--background sphere does not go with --gradient stochastic""".splitlines()
+GRADIENTS = [g for g in FIELDS["gradient"].metadata["choices"] if g != "auto"]
 
 
-@pytest.mark.parametrize(
-    "gradient", [g for g in FIELDS["gradient"].metadata["choices"] if g != "auto"]
-)
+@pytest.mark.parametrize("gradient", GRADIENTS)
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_training_finds_its_modules(device, rasterizer, gradient):
     """With every value of every option, and with all that say how the gradients become a step."""
@@ -182,8 +167,7 @@ def parameters(device):
 
 @pytest.mark.parametrize("lacking", [(), *(row.needs for row in QUADS.values() if row.needs)])
 def test_draws_find_their_modules(device, parameters, lacking, monkeypatch):
-    """Rows that share a module in all combinations: those forward, those backward, those that say
-    where the state is, and outlines."""
+    """In all combinations of rows that share a module: forward, backward, state, outlines."""
     monkeypatch.setattr(device, "capabilities", Claims(device.capabilities.real, lacking))
     stochastic = (None, Stochastic())
 

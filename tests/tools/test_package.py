@@ -1,5 +1,4 @@
-"""The package: sdist, wheel from it as an isolated build makes it, and what is installed from that
-is enough on a machine that has a Vulkan driver but no shader compiler."""
+"""sdist, isolated wheel, and what it installs on a machine without a shader compiler."""
 
 import os
 import re
@@ -59,8 +58,7 @@ def sdist(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sdist, tmp_path_factory) -> Path:
-    """Built by an empty Python with what the build requires in PYTHONPATH, as pip does it, but
-    without a network."""
+    """Built by an empty Python with the build's needs in PYTHONPATH, as by pip without network."""
     folder = tmp_path_factory.mktemp("wheel")
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]

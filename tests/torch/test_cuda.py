@@ -36,8 +36,7 @@ def test_images_and_gradients_are_those_of_gsplat(name):
 
 
 def trained(scene: dict, in_place: bool, waits: bool, steps: int = 60) -> list:
-    """Parameters after steps over views of two sizes, on two streams in turn, with work of CUDA
-    before and after; the sum of all images."""
+    """Parameters after steps over two sizes on two streams in turn; the sum of all images."""
     given = tensors(scene)
     if in_place:
         given = [shared(t.detach()).requires_grad_() for t in given]

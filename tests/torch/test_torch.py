@@ -95,8 +95,7 @@ DIFFERENCES = [
 def test_gradients_against_central_differences(
     mode, rasterize_mode, rasterizer, options, shared_device, request
 ):
-    """The renderer computes in float32: differences are as wide as their truncation allows. The
-    gradient of alpha is taken too."""
+    """In float32: differences as wide as truncation allows. The gradient of alpha is taken too."""
     if "ordering" in options:
         options = {**options, "ordering": request.getfixturevalue("waiting")}
     configure(shared_device, rasterizer, **options)
@@ -238,8 +237,7 @@ class Leased(np.ndarray):
 
 
 class Mapped:
-    """The peer of lavapipe, whose exported memory can be mapped. The driver's own header comes
-    first: the first buffer begins where the poison of fresh memory does."""
+    """lavapipe's peer, which maps exported memory; buffers begin at the poison behind it."""
 
     tensor_device = torch.device("cpu")
 
@@ -373,8 +371,7 @@ def test_images_are_complete_where_there_was_no_room(
 def first_images(
     monkeypatch, in_order: bool, configured: bool = False, calls: int = 2, **more
 ) -> tuple[list, Engine]:
-    """Image and gradients of two views, of the last call, and the engine. configured: else by slots
-    that are new. more: attributes of the tiled rasterizer's module."""
+    """Image and gradients of the last call, the engine. more: attributes of the module."""
     monkeypatch.setattr(tiled, "is_local", lambda row, lanes: not in_order)
     scene = random_scene(5, 300, 48, 32, 1)
     if not configured:

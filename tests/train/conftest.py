@@ -1,5 +1,4 @@
-"""Runs write no reports, unless a test asks for the fixture `reports`, and hardly refine the poses
-of held-out photographs: both take longer than the runs."""
+"""No reports without the fixture `reports`, and poses hardly refined: both take long."""
 
 import pytest
 

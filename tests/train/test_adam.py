@@ -17,8 +17,7 @@ GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
 
 
 def started(device, scene, **changes):
-    """A session of SH degrees 0, 1, 2 at steps 0, 1, 2 with momentum in what is in use, and a third
-    of its splats too faint to be seen."""
+    """Sessions of SH degrees 0, 1, 2 with momentum, a third of the splats too faint to be seen."""
     run = dict(sh_degree=2, sh_degree_interval=1, strategy="adaptive", refine_start_iter=1000)
     session = open_session(device, settings(scene, **run, **changes))
     state, rng = session.snapshot(), np.random.default_rng(3)
@@ -39,8 +38,7 @@ def moments(state, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gradients(session, n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """(seen (N,), gradients (planes, N, values) by parameter) of the last step; zeros where a splat
-    was not seen."""
+    """(seen (N,), gradients (planes, N, values) by name) of the last step; 0 where not seen."""
     r = session.resources
     seen = r["seen"].download(np.uint32, n) > 0
     names = ("d_colors", "directions")
@@ -75,8 +73,7 @@ WAYS = [
 
 
 def check_rounding(x, y, taken, what) -> np.ndarray:
-    """Moments in bfloat16: up or down to a neighbour, right in the mean. How far x may be from
-    y."""
+    """bfloat16: up or down to a neighbour, right in the mean. How far x may be from y."""
     off = ((x - y) / spacing(y))[taken]
     assert not np.any(x.astype(np.float32).view(np.uint32) & 0xFFFF), what
     if off.size:
@@ -134,12 +131,8 @@ def test_steps_against_float64(device, scene, rasterizer, way):
     assert not same_state(first, before)
 
 
-# -- moments in bfloat16
-
-
 def test_a_resumed_run_rounds_alike(device, scene, tmp_path):
-    """In another capacity, from a file: the same bits. Checkpoints fit either setting; float32
-    takes them as they are."""
+    """In another capacity: the same bits. Checkpoints fit either format of moments."""
     run = dict(rasterizer="tiled", tile_backward="gather", grow_grad2d=1e-5)
     config = settings(scene, moments="bfloat16", **run)
     of = (config, config, settings(scene))

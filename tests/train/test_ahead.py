@@ -1,5 +1,4 @@
-"""Pipelines that threads build ahead of a training: those that it asks for, and nothing is in the
-way of others."""
+"""Pipelines that threads build ahead of a training, out of the way of others."""
 
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """Averages of the splats over the last steps of a run."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
@@ -19,8 +21,7 @@ def short(monkeypatch):
 
 
 def sampled(session, values: list | None = None) -> None:
-    """Goes on to the end of the run with samples where they are due. values: gets the splats of
-    each."""
+    """Goes on to the end with samples where they are due. values: gets the splats of each."""
     when = session.schedule.averaging
     while session.step < session.schedule.steps:
         session.run(when.next_sample(session.step) - session.step)
@@ -84,11 +85,8 @@ def test_without_memory_for_averages_a_run_ends_as_its_last_step_leaves_it(
         session.run(8)
         session.average()
         state, session = session.snapshot(), open_session(device, config)
-
-    def refuse(parameters, n):
-        raise OutOfMemory("12 MB do not fit")
-
-    monkeypatch.setattr(Parameters, "begin_averages", refuse)
+    full = Mock(side_effect=OutOfMemory("12 MB do not fit"))
+    monkeypatch.setattr(Parameters, "begin_averages", full)
     if resumed:
         session.restore(state)
     sampled(session)

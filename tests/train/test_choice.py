@@ -9,7 +9,6 @@ import cv2
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.io.media.sharpness import BLURRED, blurs, detail
 from hardsplat.io.scenes.scene import load_scene
@@ -20,8 +19,8 @@ from hardsplat.step.begin import view_order
 from hardsplat.train.features.region import place_of
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.start import print_notes
-
-COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
+from tests.helpers.scenes import COURTYARD
+from tests.helpers.tables import refuses
 
 
 def test_settings_of_another_start_are_named_where_the_user_named_them(capsys):
@@ -50,10 +49,9 @@ def test_photographs_are_left_out(error_of):
     assert less.notes[0] == "4 of 40 photographs are excluded"
     said = error_of("train", COURTYARD, "--exclude", "view_0099.jpg", "--max-steps", "1")
     assert "--exclude view_0099.jpg: no photograph has this name; there is view_00" in said
-    with pytest.raises(UserError, match="leaves no photograph of 40"):
-        load_scene(COURTYARD, exclude=["*"])
-    with pytest.raises(UserError, match="leaves 1 photograph of 40, and two are needed"):
-        load_scene(COURTYARD, exclude=["view_00[1-3]*", "view_000[1-9]*"])
+    refuses("leaves no photograph of 40", load_scene, COURTYARD, exclude=["*"])
+    words = "leaves 1 photograph of 40, and two are needed"
+    refuses(words, load_scene, COURTYARD, exclude=["view_00[1-3]*", "view_000[1-9]*"])
 
 
 def test_blurred_photographs_are_found():
@@ -88,8 +86,7 @@ NOWHERE = {
 
 @pytest.mark.parametrize("numbers, words", NOWHERE.items())
 def test_places_that_are_none(numbers, words):
-    with pytest.raises(UserError, match=words):
-        place_of(SceneSettings(region=numbers), load_scene(COURTYARD))
+    refuses(words, place_of, SceneSettings(region=numbers), load_scene(COURTYARD))
 
 
 def test_places():

@@ -1,5 +1,4 @@
-"""Depth in the loss: gradients against central differences of the float64 oracle, and what is known
-of photographs' depth."""
+"""Depth in the loss: gradients against the oracle, and what is known of depth."""
 
 import io
 import json
@@ -11,7 +10,6 @@ import cv2
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap import read_model, read_tracks
 from hardsplat.io.scenes.depths import known_disparities
 from hardsplat.io.scenes.scene import load_scene
@@ -20,6 +18,7 @@ from hardsplat.train.features.depth import LAST, depth_settings
 from hardsplat.train.features.poses import refined
 from hardsplat.train.job.validation import whole_steps
 from tests.helpers.goldens import random_scene
+from tests.helpers.tables import refuses
 from tests.helpers.training import OneStep
 from tests.oracle.render import _fragments
 from tests.oracle.splat import project
@@ -76,8 +75,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_gradients_against_central_differences(device, options):
-    """Of geometry and of the pose: what the loss of depth adds to the gradients that the image
-    has."""
+    """What the loss of depth adds to gradients of geometry and pose."""
     s = random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
     camera, rng = Camera(s["w2c"], s["K"], WIDTH, HEIGHT), np.random.default_rng(3)
     size = HEIGHT, WIDTH
@@ -105,13 +103,9 @@ def test_the_weight_of_depth_decays_to_a_hundredth(device):
     assert strength[2] / strength[0] == pytest.approx(LAST**0.99, rel=0.06)
 
 
-# -- what is known
-
-
 @pytest.fixture
 def tracked(scene, tmp_path):
-    """A copy of the scene whose model says which photographs show each point: the even ones, of
-    every second point."""
+    """A scene whose model says which photographs (the even ones) show every second point."""
     folder = Path(shutil.copytree(scene, tmp_path / "s"))
     _, images, points = read_model(scene / "sparse" / "0")
     data = bytearray((len(points.xyz)).to_bytes(8, "little"))
@@ -150,8 +144,7 @@ def test_depths_of_points_that_photographs_show(tracked):
 
 
 def test_depth_maps_are_fitted_to_points(tracked):
-    """Up to a scale and an offset; a file of Inria's goes before a fit; maps of nothing are left
-    out."""
+    """By scale and offset; Inria's file goes before a fit; maps of nothing are left out."""
     depths = tracked / "depths"
     _, sparse, _ = known_of(tracked)
     depths.mkdir()
@@ -172,8 +165,7 @@ def test_depth_maps_are_fitted_to_points(tracked):
 
 def test_depths_that_cannot_be_used(scene, tracked):
     words = "--depth-lambda needs depths: a COLMAP model with tracks, or depth maps"
-    with pytest.raises(UserError, match=words):
-        known_of(scene)
+    refuses(words, known_of, scene)
     path, points = tracked / "depths/view_0000.png", tracked / "sparse/0/points3D.bin"
     path.parent.mkdir()
     given = tracked / "sparse/0/depth_params.json"
@@ -190,18 +182,15 @@ def test_depths_that_cannot_be_used(scene, tracked):
         (given, b'{"view_0000": {"scale": "x"}}', "expected a scale and an offset"),
     ):
         file.write_bytes(content)
-        with pytest.raises(UserError, match=words):
-            known_of(tracked)
+        refuses(words, known_of, tracked)
         file.unlink()
     cv2.imwrite(str(path), np.full((24, 32), 30000, np.uint16))  # flat, which fits no points
     words = "none of the depth maps .*, could be used: each needs 10 points of a COLMAP model"
     shutil.copy(scene / "sparse/0/points3D.bin", points)
-    with pytest.raises(UserError, match=words):
-        known_of(tracked)
+    refuses(words, known_of, tracked)
     points.write_bytes(points.read_bytes()[:-3])
     loaded = load_scene(scene, test_every=0)
-    with pytest.raises(UserError, match="truncated"):
-        known_disparities(tracked, loaded, range(len(loaded.views)))
+    refuses("truncated", known_disparities, tracked, loaded, range(len(loaded.views)))
 
 
 @pytest.mark.parametrize("settled", [3_000, 12_000])

@@ -1,11 +1,9 @@
-"""Exposure and colour of photographs: images and gradients against the float64 oracle, and what a
-run does with them."""
+"""Exposure and colour of photographs against the float64 oracle, and in runs."""
 
 import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.gpu.memory.buffer import Buffer
@@ -33,8 +31,10 @@ from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train import run_training as train
 from hardsplat.train.features.exposure import CameraResponse, exposure_parts, save_exposures
 from hardsplat.train.measure.measure import Asked, Evaluator
-from tests.helpers.training import central, open_session, settings
+from tests.helpers.tables import refuses
+from tests.helpers.training import open_session, settings
 from tests.oracle import exposure as oracle
+from tests.oracle.differences import central
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 WIDTH, HEIGHT, CANVAS = 37, 23, (48, 32)
@@ -96,8 +96,7 @@ class Exposing:
             recorder.end()
 
     def _run(self, recorder: Recorder, image: np.ndarray, T: np.ndarray) -> tuple:
-        """The record of the loss, the derivatives of SSIM, and the gradient by the image. T: (H, W)
-        what is left of the background."""
+        """The loss's record, derivatives of SSIM, gradient by the image. T (H, W): behind it."""
         texels = np.zeros((*CANVAS[::-1], 4), np.float32)
         texels[:HEIGHT, :WIDTH, :3] = image - T[..., None] * BACKGROUND
         texels[:HEIGHT, :WIDTH, 3] = T
@@ -185,8 +184,7 @@ def test_image_and_gradients_against_the_oracle(expose, name, cameras, seed):
 
 @pytest.mark.parametrize("name", ["affine", "ppisp"])
 def test_beyond_white_only_descent_passes(expose, name):
-    """A pixel brighter than white looks like white; it gets darker where the photograph is, and is
-    otherwise left alone."""
+    """Brighter than white looks white: it gets darker where the photograph is, or stays."""
     white = np.ones((HEIGHT, WIDTH, 3))
     photo = np.zeros(white.shape, np.uint8)
     photo[:, WIDTH // 2 :] = 255
@@ -196,8 +194,7 @@ def test_beyond_white_only_descent_passes(expose, name):
 
 
 def test_colours_of_cameras_on_the_host(tmp_path):
-    """Vignetting and response as the oracle has them, from what a run leaves; a camera that it does
-    not know changes nothing."""
+    """As the oracle, from what a run leaves; an unknown camera changes nothing."""
     rng, path = np.random.default_rng(4), tmp_path / "exposures.json"
     numbers, image = random_numbers("ppisp", rng), rng.uniform(0, 1, (HEIGHT, WIDTH, 3))
     buffers = {name: np.stack([0 * values, values], axis=1) for name, values in numbers.items()}
@@ -211,18 +208,13 @@ def test_colours_of_cameras_on_the_host(tmp_path):
     assert away(0, image) < 1e-6 and away(2, image) < 1e-6
     for text in ("{", '{"cameras": [{"vignette_centre": [[0]]}]}', "[" * 99999):
         path.write_text(text)
-        with pytest.raises(UserError, match="is not what a run found"):
-            CameraResponse.load(tmp_path)
-
-
-# -- in a run
+        refuses("is not what a run found", CameraResponse.load, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["affine", "ppisp"])
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
 def test_a_step_moves_the_photograph_that_it_sees(device, scene, name, rasterizer):
-    """Its moments are the only ones that change; all numbers together keep a mean of 0, and cameras
-    move with every step."""
+    """Its moments alone change; all numbers keep a mean of 0, and cameras always move."""
     run = dict(exposure=name, rasterizer=rasterizer, ppisp_warm_up=1, strategy="none")
     session = open_session(device, settings(scene, **run))
     seen, before = set(), session.snapshot().buffers
@@ -249,8 +241,7 @@ def test_a_step_moves_the_photograph_that_it_sees(device, scene, name, rasterize
 
 
 def test_checkpoints_of_other_photographs(device, scene, tmp_path):
-    """One made before these quantities were there begins them anew; one of other photographs is
-    refused where their numbers are trained."""
+    """One of before these quantities begins them anew; one of other photographs is refused."""
     affine = dict(exposure="affine")
     every = {}, affine, affine | {"test_every": 2}
     plain, session, fewer = (open_session(device, settings(scene, **run)) for run in every)
@@ -261,8 +252,7 @@ def test_checkpoints_of_other_photographs(device, scene, tmp_path):
     checkpoints.save(path, state)
     session.restore(checkpoints.load(path))
     assert not session.snapshot().buffers["affine"].any()
-    with pytest.raises(UserError, match="knows 4 photographs, the scene has 7"):
-        session.restore(fewer.snapshot())
+    refuses("knows 4 photographs, the scene has 7", session.restore, fewer.snapshot())
     plain.restore(fewer.snapshot())
 
 
@@ -288,8 +278,7 @@ def test_exposures_end_and_splats_go_on(on_device, scene, tmp_path, name):
 
 @pytest.mark.parametrize("keep", (slice(None), slice(0, 9), slice(0, 0)))
 def test_colours_fitted_on_the_gpu(device, scene, keep):
-    """Against least squares in float64, of a photograph whose light differs between its halves.
-    keep: rows of the right half that a mask leaves in."""
+    """Against float64, with light by halves. keep: rows of the right half that a mask leaves."""
     session = open_session(device, settings(scene, max_steps=40, batch_steps=40))
     session.run(40)
     session.drain()

@@ -1,5 +1,4 @@
-"""Features that are added as rows: light that each photograph loses towards its edges, the example
-of CONTRIBUTING, and photographs that lie a little beside what their cameras drew."""
+"""Features as rows: the example of CONTRIBUTING, and photographs shifted beside cameras."""
 
 from dataclasses import replace
 
@@ -19,7 +18,9 @@ from hardsplat.train.features.feature import Feature, StepParts, one_group
 from hardsplat.train.job.validation import held_views
 from tests.helpers.examples import example
 from tests.helpers.goldens import random_scene
-from tests.helpers.training import OneStep, central
+from tests.helpers.tables import refuses
+from tests.helpers.training import OneStep
+from tests.oracle.differences import central
 
 WIDTH, HEIGHT = 48, 32
 FALLOFF = Quantity("falloff", "photograph", 1, Rate("exposure_lr"))
@@ -115,8 +116,7 @@ def test_an_image_seen_otherwise(device, vignette):
 
 @pytest.mark.parametrize("more", [{}, {"pose_opt": True, "intrinsics_opt": True}])
 def test_a_camera_moved(device, beside, more):
-    """A feature moves the camera of a step, alone or after others: its gradient likewise; the mean
-    of what it trains becomes 0."""
+    """By a feature alone or after others, with its gradient; the mean of it becomes 0."""
     values = np.array([[0.3, -0.4], [-0.25, 0.6]], np.float32)
     step = step_of(device, "beside", values, **more)
     camera = step.session.job.views.cameras[0]
@@ -136,8 +136,7 @@ def test_a_camera_moved(device, beside, more):
 
 
 def test_what_follows_from_a_row(monkeypatch):
-    """No photograph is held back, since nothing is known of its own numbers; stochastic gradients
-    say that they find none."""
+    """No photograph is held back; stochastic gradients say that they find none of it."""
     row = replace(FALLOFF, chosen=("antialiased", (True,)))
     monkeypatch.setitem(quantities.QUANTITIES, "falloff", row)
     with_it = TrainConfig.of(antialiased=True)
@@ -147,7 +146,7 @@ def test_what_follows_from_a_row(monkeypatch):
 
 
 def test_features_of_one_slot_exclude_each_other(device, vignette):
-    with pytest.raises(UserError, match="exposure and feature of falloff exclude each other"):
-        step_of(device, "falloff", 0.0, exposure="affine")
+    words = "exposure and feature of falloff exclude each other"
+    refuses(words, step_of, device, "falloff", 0.0, exposure="affine")
     filled = [p.slots.get("exposure", "") for p in features.variants(loss_passes())]
     assert any("vignette" in file for file in filled) and any("affine" in file for file in filled)

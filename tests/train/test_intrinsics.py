@@ -1,5 +1,4 @@
-"""Gradients of intrinsics against central differences of the float64 oracle, and what a run does
-with them."""
+"""Gradients of intrinsics against central differences, and what a run does with them."""
 
 import shutil
 from dataclasses import replace
@@ -7,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap import read_model, write_model
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera, Distortion
@@ -16,7 +14,9 @@ from hardsplat.train import run_training as train
 from hardsplat.train.features.intrinsics import INTRINSICS_FILE, load_intrinsics, save_intrinsics
 from hardsplat.train.features.poses import focused
 from hardsplat.train.measure.command import evaluate_run
-from tests.helpers.training import OneStep, central, partly_outside, settings
+from tests.helpers.tables import refuses
+from tests.helpers.training import OneStep, partly_outside, settings
+from tests.oracle.differences import central
 from tests.oracle.lens import fisheye
 
 FISHEYE = Distortion(True, (0.05, -0.02, 0.01, -0.003))
@@ -31,8 +31,7 @@ CASES = [
 
 @pytest.mark.parametrize("rasterizer, options, distortion", CASES)
 def test_gradients_against_central_differences(device, rasterizer, options, distortion):
-    """Of the loss by the logarithm of the focal lengths and the principal point, in float64, at
-    intrinsics that have been refined already."""
+    """By log focal lengths and principal point, in float64, of refined intrinsics."""
     s = partly_outside()
     cameras = [Camera(s["w2c"], s["K"], 48, 32, distortion)] * 2
     own = dict(intrinsics_opt=True, pose_warm_up=1, rasterizer=rasterizer, **options)
@@ -83,13 +82,10 @@ def test_files_and_scenes_that_do_not_fit(tmp_path):
     assert np.allclose(load_intrinsics(tmp_path), CHANGE)
     for text in DAMAGED:
         (tmp_path / INTRINSICS_FILE).write_text(text)
-        with pytest.raises(UserError, match="is not the intrinsics of a run"):
-            load_intrinsics(tmp_path)
-    with pytest.raises(UserError, match="No such file"):
-        load_intrinsics(tmp_path / "elsewhere")
+        refuses("is not the intrinsics of a run", load_intrinsics, tmp_path)
+    refuses("No such file", load_intrinsics, tmp_path / "elsewhere")
     run = {"intrinsics_opt": True, "gradient": "stochastic", "strategy": "none"}
-    with pytest.raises(UserError, match="--no-intrinsics-opt or --gradient analytic"):
-        load_config(overrides=run)
+    refuses("--no-intrinsics-opt or --gradient analytic", load_config, overrides=run)
 
 
 def bent(scene, folder, model: str, *params: float):
@@ -110,8 +106,7 @@ BENT = {"OPENCV": (-0.05, 0.01, 0.001, -0.002), "OPENCV_FISHEYE": (0.01, 0.0, 0.
 
 @pytest.mark.parametrize("model, params", BENT.items())
 def test_photographs_as_their_lens_made_them(on_device, scene, tmp_path, model, params):
-    """Loaded as they are; trained on, measured and evaluated; their lens is refined, but not that
-    of photographs which are undistorted on load."""
+    """Trained on, measured, refined; not refined where undistorted on load."""
     root = bent(scene, tmp_path / "bent", model, *params)
     straight, there = load_scene(root), load_scene(root, undistort=False)
     assert straight.views[0].lens and not straight.views[0].camera.distortion
@@ -123,8 +118,7 @@ def test_photographs_as_their_lens_made_them(on_device, scene, tmp_path, model, 
     assert half.distortion == camera.distortion
     run = dict(max_steps=4, strategy="none", intrinsics_opt=True, eval_steps=(4,))
     run["rasterizer"] = "tiled"
-    with pytest.raises(UserError, match="add --no-undistort"):
-        train(settings(root, tmp_path / "refused", **run))
+    refuses("add --no-undistort", train, settings(root, tmp_path / "refused", **run))
     result = train(settings(root, tmp_path / "run", undistort=False, **run))["evaluations"][-1]
     found = evaluated(tmp_path / "run", tmp_path / "again")
     assert found == pytest.approx(result["psnr"], abs=0.02)

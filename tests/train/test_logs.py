@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.train import run_training as train
 from hardsplat.train.watchers import logs
 from tests.helpers import needs
+from tests.helpers.tables import refuses
 from tests.helpers.training import settings
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -81,8 +81,8 @@ def test_tensorboard_gets_scalars_and_pictures(scene, tmp_path, monkeypatch):
 
 def test_without_tensorboard_it_says_what_to_install(scene, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(UserError, match="pip install 'hardsplat\\[tensorboard\\]'"):
-        train(settings(scene, tmp_path / "run", log="tensorboard"))
+    words = "pip install 'hardsplat\\[tensorboard\\]'"
+    refuses(words, train, settings(scene, tmp_path / "run", log="tensorboard"))
     assert not (tmp_path / "run").exists()
 
 
@@ -90,5 +90,4 @@ def test_a_folder_that_cannot_be_made_again_is_named(tmp_path, monkeypatch):
     needs.module("tensorboardX")
     logger = logs.TensorBoard()
     (tmp_path / "tensorboard").write_text("a file")
-    with pytest.raises(UserError, match="tensorboard"):
-        logger.begin_again(SimpleNamespace(folder=tmp_path))
+    refuses("tensorboard", logger.begin_again, SimpleNamespace(folder=tmp_path))

@@ -153,8 +153,7 @@ class Loss:
 
 
 class Case:
-    """A photograph of smooth shapes and noise, and a rendering near it: colours premultiplied,
-    transmittance, background. keep: (H, W), where it counts."""
+    """A photograph and a rendering near it, premultiplied, over a background. keep: or None."""
 
     keep = None
 
@@ -186,8 +185,7 @@ class Case:
 
 
 class Transparent(Case):
-    """A photograph with alpha, given as the loss reads it; `photo` is what it shows, with the
-    background in it."""
+    """A photograph with alpha (`rgba`); `photo` is what it shows over the background."""
 
     def __init__(self, *size, seed: int = 0, **named):
         super().__init__(*size, seed=seed, **named)
@@ -200,8 +198,7 @@ class Transparent(Case):
 
 
 class Masked(Case):
-    """A photograph of which `keep` (H, W) counts: blots, single pixels and a corner are left out,
-    where rendering and photograph are far apart."""
+    """Only `keep` (H, W) counts: blots, single pixels and a corner are left out and far apart."""
 
     def __init__(self, *size, seed: int = 0, **named):
         super().__init__(*size, seed=seed, **named)
@@ -275,8 +272,7 @@ def test_each_term_alone(loss, kind, term):
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_a_share_of_squared_errors(share):
-    """They take the place of a share of the absolute ones; at an error of 0.05 both are as
-    steep."""
+    """In place of a share of the absolute ones; both are as steep at an error of 0.05."""
     found = loss_terms(TrainConfig.of(l2_share=share).flat())["weight"]
     weights = dict(zip(pixel_terms(), found))
     assert weights["dssim"] == np.float32(0.2)
@@ -307,8 +303,7 @@ def test_a_term_that_compares_neighbours(device, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.02), (0.49, 0.51), (0.98, 1.0)])
 def test_flat_images_where_variances_cancel(loss, low, high):
-    """Variances there are differences of nearly equal numbers beside C2. Gradient measured: 1.9e-5,
-    3.6e-6, 1.9e-5; without SSIM_GREY 1.8e-6, 2.3e-5, 5.5e-5."""
+    """Measured: 1.9e-5, 3.6e-6, 1.9e-5; without SSIM_GREY 1.8e-6, 2.3e-5, 5.5e-5."""
     loss.agrees(Case(160, 120, noise=0.003, low=low, high=high), 4e-5)
 
 
@@ -336,9 +331,6 @@ def test_photographs_of_three_bytes_a_pixel(loss):
         found, wanted = loss.train_three_bytes(case, offset), loss.train(case, offset=offset)
         assert found[0].tobytes() == wanted[0].tobytes()
         assert found[1][:29, :37].tobytes() == wanted[1][:29, :37].tobytes(), offset
-
-
-# -- thickness of splats
 
 
 SPLATS, EXTENT, WEIGHT = 60, 2.0, 300.0

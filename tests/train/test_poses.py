@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.poses import save_poses
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.train.features.poses import MOST_SHIFT, MOST_TURN, moved, refined
 from hardsplat.train.measure.measure import Evaluator
-from tests.helpers.training import OneStep, central, frozen, open_session, partly_outside, settings
+from tests.helpers.tables import refuses
+from tests.helpers.training import OneStep, frozen, open_session, partly_outside, settings
+from tests.oracle.differences import central
 
 WAYS = [
     dict(block="1x1", state_format="float32"),
@@ -26,9 +27,7 @@ WAYS = [
 
 @pytest.mark.parametrize("options", WAYS, ids=str)
 def test_gradients_against_central_differences(device, options):
-    """Of the loss by turn and shift, in float64, at poses that have been refined already: the
-    kernels' conventions (clamp at 0.99, clamped Jacobian, view direction) are those of the
-    oracle."""
+    """By turn and shift at refined poses; conventions are the oracle's."""
     rng, s = np.random.default_rng(7), partly_outside()
     base = Camera(s["w2c"], s["K"], 48, 32)
     cameras = [base, refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))]
@@ -130,5 +129,4 @@ def test_poses_of_photographs_in_memory(tmp_path):
     frames = json.loads((tmp_path / "transforms.json").read_text())["frames"]
     assert [f["file_path"] for f in frames] == ["a.png", "b.png"] and frames[1]["fl_y"] == 31.0
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot write"):
-        save_poses(tmp_path / "file", scene, [camera, other])
+    refuses("cannot write", save_poses, tmp_path / "file", scene, [camera, other])

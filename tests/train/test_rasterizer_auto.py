@@ -13,6 +13,7 @@ from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
 from hardsplat.train.run.tuner import RasterizerTuner
+from tests.helpers.tables import refuses
 from tests.helpers.training import one_photograph_fits, open_session, settings
 
 AUTO = TrainConfig.of(rasterizer="auto")
@@ -56,14 +57,11 @@ def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
     monkeypatch.setattr(BACKENDS["hardware"], "first_runnable", refuse)
     assert chosen_for(device, AUTO) == "tiled"
     monkeypatch.setattr(BACKENDS["tiled"], "first_runnable", refuse)
-    with pytest.raises(UserError, match="hardware: no interlock; tiled: no interlock"):
-        chosen_for(device, AUTO)
+    refuses("hardware: no interlock; tiled: no interlock", chosen_for, device, AUTO)
 
 
 class Stepping:
-    """Stands in for a session whose steps take these milliseconds, by rasterizer; others do not
-    run, and those of the hardware have timed rows. asked: what it was told to draw with. made: its
-    batches."""
+    """Steps of these ms by rasterizer, or none. asked: to draw with. made: its batches."""
 
     def __init__(self, step=0, **ms):
         self.ms, self.step, self.asked, self.made = ms, step, [], []

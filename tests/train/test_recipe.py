@@ -193,9 +193,6 @@ def test_points_that_no_photograph_shows_are_told(capsys):
         check_points(TrainConfig(), views.shown(-points)[1])
 
 
-# -- random splats
-
-
 MIDDLE, AWAY = np.array([5.0, -3.0, 40.0]), 12.0
 K = np.array([[20, 0, 8], [0, 20, 6], [0, 0, 1.0]])
 
@@ -211,8 +208,7 @@ def scene_around(alpha: int) -> Scene:
 
 
 def test_random_splats_begin_where_the_cameras_look():
-    """Around an object on nothing by the cameras' distance from it, elsewhere around the cameras;
-    where --init-extent says it is the origin."""
+    """Around what cameras without background see, else around them, else --init-extent."""
     centre, reach = random_cube(StartSettings(), scene_around(0))
     np.testing.assert_allclose(centre, MIDDLE, atol=1e-6)
     assert abs(reach - OF_DISTANCE * AWAY) < 1e-6

@@ -13,6 +13,7 @@ from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
 from hardsplat.train.measure.command import evaluate_run
+from tests.helpers.tables import refuses
 from tests.helpers.training import open_session, settings
 
 SPHERE = dict(background="sphere", rasterizer="tiled", strategy="none")
@@ -70,8 +71,7 @@ def test_what_does_not_go_with_a_sky():
         (dict(blocks="auto"), "--blocks"),
         (dict(mask_mode="opacity"), "--mask-mode opacity"),
     ):
-        with pytest.raises(UserError, match=words):
-            TrainConfig.of(background="sphere", **changes)
+        refuses(words, TrainConfig.of, background="sphere", **changes)
 
 
 def test_files_that_are_no_sky(tmp_path):
@@ -83,8 +83,7 @@ def test_files_that_are_no_sky(tmp_path):
     arrays += [np.full((4, 4), np.nan, np.float32), np.zeros((4, 4)), np.zeros(0, np.float32)]
     for texels in arrays:
         np.savez(tmp_path / NAME, sky=texels, splats=np.array(1))
-        with pytest.raises(UserError, match="a sky"):
-            load_sky(tmp_path / NAME)
+        refuses("a sky", load_sky, tmp_path / NAME)
     for damaged in (good[:100], good[:-30], b"", good.replace(b"sky.npy", b"sly.npy")):
         (tmp_path / NAME).write_bytes(damaged)
         with pytest.raises(UserError):

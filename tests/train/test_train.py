@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from hardsplat import contract
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.export.clean import NAME as CLEAN
 from hardsplat.export.convert import convert
 from hardsplat.export.lod import NAME as LOD
@@ -36,7 +36,7 @@ from hardsplat.train.run.outcome import besides_training
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies.strategy import RESET_OPACITY
 from hardsplat.train.watchers.log import Log
-from tests.helpers.tables import COMMON
+from tests.helpers.tables import COMMON, refuses
 from tests.helpers.training import (
     job_of,
     open_session,
@@ -165,8 +165,7 @@ def test_antialiased_runs_say_so_and_are_measured_twice(on_device, reports, scen
     assert is_antialiased(file)
     # runs go on with the filter that they began with
     words = "made with --antialiased, this run has --no-antialiased; add --config"
-    with pytest.raises(UserError, match=words):
-        train(settings(scene, tmp_path / "b", ckpt=checkpoint, max_steps=31))
+    refuses(words, train, settings(scene, tmp_path / "b", ckpt=checkpoint, max_steps=31))
     capfd.readouterr()
     train(settings(scene, tmp_path / "c", init=tmp_path / "run", max_steps=1, strategy="none"))
     assert "were trained with --antialiased and go on without it" in capfd.readouterr().out
@@ -175,8 +174,7 @@ def test_antialiased_runs_say_so_and_are_measured_twice(on_device, reports, scen
 
 
 def test_photographs_train_alike_wherever_they_are(device, mixed):
-    """Steps from host memory or its ring are those from the device's, bit for bit, at odd and
-    different sizes, over more steps than the ring has places."""
+    """Bit for bit, at odd and different sizes, over more steps than the ring has places."""
     states = []
     for images in ("gpu", "host", "stream"):
         own = dict(data_factor=2, rasterizer="tiled", deterministic=True, batch_steps=2)
@@ -218,8 +216,7 @@ def test_a_step_takes_what_its_device_says(device, scene):
 
 
 def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_path, monkeypatch):
-    """The same bytes where pairs of tile and splat find no room, which is made between batches,
-    however long steps take, and however often the state is copied."""
+    """Nor on when room for pairs is made, nor on how often the state is copied."""
     monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.FEWEST_PAIRS", 1)
     monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.PAIRS_PER_SPLAT", 1)
     monkeypatch.setattr("hardsplat.train.run.trainer.BATCH_SECONDS", 1.0)
@@ -297,8 +294,7 @@ def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path, capsy
 
 
 def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
-    """Of every format, in neighbourly order, with the run's SH degree; opaque and invisible ones
-    can still learn. The run may be written where they come from."""
+    """Of every format, in neighbourly order, with the run's SH degree; all can still learn."""
     splats = splats_of(settings(scene, sh_degree=2), load_scene(scene))
     splats.opacities[:2], splats.sh[:, 1:] = (0, 1), 0.25
     for name in ("run/splats.ply", "a.spz", "a.npz"):
@@ -316,8 +312,8 @@ def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
     own = dict(init=tmp_path / "run", max_steps=1, sh_degree=3, strategy="none")
     metrics = train(settings(scene, tmp_path / "run", **own))
     assert metrics["splats"] == len(splats) and (tmp_path / "run/earlier_1/splats.ply").is_file()
-    with pytest.raises(UserError, match=r"none\.ply: not found"):
-        train(settings(scene, tmp_path / "other", init=tmp_path / "none.ply"))
+    words = r"none\.ply: not found"
+    refuses(words, train, settings(scene, tmp_path / "other", init=tmp_path / "none.ply"))
 
 
 def test_stages_are_means_of_what_was_timed_late():
@@ -392,13 +388,12 @@ def test_batches_are_as_short_as_one_buffer_asks_for(on_device, scene, tmp_path,
 def test_photographs_too_large(device, monkeypatch):
     images = [np.zeros((8, 16, 3), np.uint8)] * 4
     monkeypatch.setattr(device, "max_buffer", 4 * 8 * 16 * 3)
-    with pytest.raises(UserError, match="--images gpu: .*use --images stream"):
-        Photos(device, images, "gpu", ring=2)
+    refuses("--images gpu: .*use --images stream", Photos, device, images, "gpu", ring=2)
     fitted = Photos(device, images, "stream", ring=100)
     assert fitted.most_steps == 1
     fitted.buffer.destroy()
-    with pytest.raises(UserError, match="two photographs do not fit in one buffer"):
-        Photos(device, [np.zeros((40, 40, 3), np.uint8)] * 2, "stream", ring=4)
+    words = "two photographs do not fit in one buffer"
+    refuses(words, Photos, device, [np.zeros((40, 40, 3), np.uint8)] * 2, "stream", ring=4)
     places = Photos(device, images, "stream", ring=2)
     # One for each step that may be in flight.
     assert len({places.place(step, 0) for step in range(2)}) == 2
@@ -487,8 +482,7 @@ def test_growth_ends_with_memory(on_device, scene, tmp_path, capfd, little_memor
 
 def test_the_first_splats_do_not_fit(on_device, scene, tmp_path, little_memory):
     little_memory("splats2d", 1000)
-    with pytest.raises(UserError, match="^300 splats do not fit: out of memory: splats2d$"):
-        train(settings(scene, tmp_path))
+    refuses("^300 splats do not fit: out of memory: splats2d$", train, settings(scene, tmp_path))
     for n, why in ((500, "out of memory: splats2d"), (4_000_000_000, ".*")):
         with pytest.raises(OutOfMemory, match=f"^{n:,} splats do not fit: {why}$") as error:
             train(settings(scene, tmp_path, init_type="random", init_num_pts=n))
@@ -504,8 +498,8 @@ def test_cap_max(on_device, scene, tmp_path, capfd):
     assert metrics["splats"] == 120
     assert "note: starting from 120 of the scene's 300 points" in capfd.readouterr().out
     given = tmp_path / "splats.ply"
-    with pytest.raises(UserError, match="begins with 420 splats, more than --cap-max 299: raise"):
-        train(settings(scene, tmp_path / "more", cap_max=299, init=given))
+    words = "begins with 420 splats, more than --cap-max 299: raise"
+    refuses(words, train, settings(scene, tmp_path / "more", cap_max=299, init=given))
 
 
 def test_a_run_that_ends_on_a_refinement_ends_on_whole_splats(on_device, scene, tmp_path):

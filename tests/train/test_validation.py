@@ -187,8 +187,7 @@ def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypa
 
 
 def test_looks_measure_what_there_is_by_then(on_device, scene, tmp_path, monkeypatch, small):
-    """What they keep from one to the next holds no buffers of before: after growth, other lists,
-    another rasterizer and a new beginning they find what a new evaluator does."""
+    """As a new evaluator, after growth, other lists, another rasterizer, a new beginning."""
     kept, choose, drawn = HeldOut._as_trained, Trainer._choose_rasterizer, []
 
     def both(self, views, asked):

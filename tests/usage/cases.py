@@ -1,5 +1,4 @@
-"""Every command but `train` with what it is given, at the smallest size, and how what it writes is
-read back."""
+"""Every command but `train` at the smallest size, and how what it writes is read back."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -139,8 +138,7 @@ CASES = {
 
 
 def cover_choices(command: str, start, given: dict[str, Path], pairs: bool = True) -> None:
-    """Every choice of every flag of a command, and its pairs, see `cover`. start: a Starter. given:
-    what there is, by its name in CASES."""
+    """Every choice of every flag, and its pairs, see `cover`. given: by its name in CASES."""
     case, numbers = CASES[command], count()
 
     def run(row: list[Item]) -> str | None:

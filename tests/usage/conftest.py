@@ -24,8 +24,7 @@ def small(tmp_path_factory):
 
 @pytest.fixture(autouse=True, scope="package")
 def no_display():
-    """Windows end with their line instead of opening, and staying, on a screen that other tests of
-    this process have left: GLFW keeps it."""
+    """Windows end with their line instead of opening on a screen of other tests of this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("glfw.init", lambda: False)
         yield
@@ -33,8 +32,7 @@ def no_display():
 
 @pytest.fixture(autouse=True, scope="package")
 def few_steps():
-    """What commands train besides the steps that they are given: a plan's least for a photograph,
-    and those that refine the pose of a held-out view."""
+    """A plan's least steps a photograph, and those that refine the pose of a held-out view."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hardsplat.blocks.run.EPOCHS", 1)
         patch.setattr("hardsplat.train.measure.refining.STEPS_A_VIEW", 4)
@@ -77,8 +75,7 @@ class Starter:
         self.device, self._capfd, self.said = device, capfd, ""
 
     def __call__(self, *words: str | Path | int, row: list[Item] = ()) -> str | None:
-        """Returns None where the command ended with 0, else the one line of its end. row: more
-        words."""
+        """None where the command ended with 0, else its last line. row: more words."""
         argv = [*map(str, words), *(word for item in row for word in item)]
         line = f"hardsplat {shlex.join(argv)}"
         self._capfd.readouterr()

@@ -1,5 +1,4 @@
-"""Every command but `train` with every choice of every flag: on one small result, at the smallest
-size, and what it writes is read back. test_swiftshader.py has those that draw on another driver."""
+"""Every command but `train` with every choice of every flag, and what it writes read back."""
 
 import json
 from itertools import count

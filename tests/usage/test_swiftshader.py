@@ -1,5 +1,4 @@
-"""Commands that draw, with every choice of every flag, on SwiftShader. Pairs are covered on the
-first driver."""
+"""Commands that draw, with every choice of every flag, on SwiftShader; pairs elsewhere."""
 
 import pytest
 

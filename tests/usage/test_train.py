@@ -56,8 +56,7 @@ def flags_of_train() -> dict[str, list[Item]]:
 
 @pytest.mark.parametrize("driver", DRIVERS, indirect=True, scope="module")
 def test_every_choice(run, driver, opened):
-    """With the pairs of the tables on the first driver. What lacks something is refused, and of
-    what is refused alone each lacks something."""
+    """With the tables' pairs. Of what is refused alone each lacks something."""
     flags = flags_of_train()
     refused = cover(flags, run, tabled(flags) if driver == "first" else ())
     lacks = {

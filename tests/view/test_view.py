@@ -1,11 +1,9 @@
 """The window, for real: on Xvfb, with what it shows compared with headless renders."""
 
 import math
-import os
-import subprocess
-import sys
 import time
 from functools import partial
+from unittest.mock import Mock
 
 import glfw
 import numpy as np
@@ -32,6 +30,7 @@ from hardsplat.view.splats.controls import Controls, fitted, placed
 from hardsplat.view.splats.inputs import NOTCH, Inputs, Viewpoint
 from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.viewer import Viewer
+from tests.helpers.processes import process
 from tests.helpers.training import settings
 from tests.helpers.xvfb import NEEDS_DISPLAY
 from tests.oracle import psnr
@@ -282,16 +281,10 @@ def test_closing(seen, how):
     assert not seen.viewer.shown
 
 
-def run_without_display(*argv):
-    gone = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_SESSION_TYPE")
-    environment = {k: v for k, v in os.environ.items() if k not in gone}
-    command = [sys.executable, "-m", "hardsplat", *map(str, argv)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-
-
 def test_training_without_a_display_goes_on(scene, tmp_path):
-    options = "--view --max-steps 2 --sh-degree 0 --quiet --result-dir".split()
-    done = run_without_display("train", scene, *options, tmp_path / "run")
+    words = f"train {scene} --view --max-steps 2 --sh-degree 0 --quiet --result-dir {tmp_path}/run"
+    gone = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_SESSION_TYPE")
+    done = process(*words.split(), gone=gone)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("note: no window: ") == 1 and (tmp_path / "run/splats.ply").is_file()
 
@@ -416,17 +409,14 @@ def test_a_window_that_stays_says_that_a_stopped_run_is_done(training):
 
 
 def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
-    def refuse(*arguments):
-        raise UserError("cannot draw to a window of this display")
-
-    monkeypatch.setattr("hardsplat.view.viewer.Surface", refuse)
+    refused = Mock(side_effect=UserError("cannot draw to a window of this display"))
+    monkeypatch.setattr("hardsplat.view.viewer.Surface", refused)
     assert training("refused", TrainingWindow(), max_steps=5)["steps"] == 5
     assert "cannot draw to a window" in capsys.readouterr().out
 
 
 def view_until_drawn(monkeypatch, target, drop="") -> tuple[Viewer, np.ndarray]:
-    """Runs `hardsplat view` until a frame shows something; returns its viewer, and that frame.
-    drop: a file that is dropped on the window before."""
+    """(viewer, frame) of `hardsplat view` once one shows something. drop: a file dropped before."""
     found, real, end = [], Viewer.turn, time.monotonic() + SECONDS
     dropped = []
 

@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import Future
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -60,36 +61,28 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
 def test_a_run_that_fills_the_memory_itself_is_left_alone(monkeypatch, budget):
     monkeypatch.setattr(files, "SECONDS", 0.0)
     device = SimpleNamespace(memory_budget=lambda: budget, memory_bytes=8 * GIB)
-    session, background = SimpleNamespace(device=device), SimpleNamespace(background=None)
-    files.Keeper(session, background, None, None).check_memory()
+    background = SimpleNamespace(background=None)
+    files.Keeper(SimpleNamespace(device=device), background, None, None).check_memory()
 
 
 def test_fewer_photographs_are_in_flight_where_little_memory_is_free(device, monkeypatch):
     images = [np.zeros((40, 50, 3), np.uint8)] * 30
     size = images[0].size + 4
-    for free, steps in ((100 * size, 10), (10 * size, 2), (0, 1)):
-        monkeypatch.setattr(device, "memory_budget", lambda free=free: MemoryBudget(0, free))
-        photos = Photos(device, images, "stream", ring=20)
-        assert photos.most_steps == steps and photos.buffer.nbytes < (2 * steps + 1) * size
+    cases = (100 * size, 10, "stream"), (10 * size, 2, "stream"), (0, 1, "stream"), (0, 1, "auto")
+    for free, steps, mode in cases:
+        monkeypatch.setattr(device, "memory_budget", lambda: MemoryBudget(0, free))
+        photos = Photos(device, images, mode, ring=20)
+        assert photos.streamed and photos.most_steps == steps
+        assert photos.buffer.nbytes < (2 * steps + 1) * size
         photos.buffer.destroy()
-    automatic = Photos(device, images, "auto", ring=20)
-    assert automatic.streamed
-    automatic.buffer.destroy()
 
 
 def test_held_out_views_that_do_not_fit_cost_a_note(on_device, scene, tmp_path, monkeypatch, capfd):
-    def full(self, *given, **how):
-        raise OutOfMemory("no memory for it")
-        yield
-
-    monkeypatch.setattr(HeldOut, "_measures", full)
+    monkeypatch.setattr(HeldOut, "_measures", Mock(side_effect=OutOfMemory("no memory for it")))
     metrics = train(settings(scene, tmp_path / "run", max_steps=10, eval_steps=(5,)))
     assert metrics["steps"] == 10 and not metrics["evaluations"]
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["steps"] == 10
     assert capfd.readouterr().out.count("held-out views are not measured: no memory") == 2
-
-
-# -- copies of a run's state
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
-"""What a run says of its splats is what other programs see: the standard properties of splats.ply,
-read by plyfile and drawn by the float64 oracle, against the PSNR in metrics.json."""
+"""splats.ply as others see it, by plyfile and the oracle, against the PSNR of the run."""
 
 import json
 
@@ -30,14 +29,10 @@ def properties(path):
     if rest:
         bands = columns(*(f"f_rest_{i}" for i in range(len(rest)))).reshape(len(data), 3, -1)
         sh = np.concatenate([sh, bands.transpose(0, 2, 1)], axis=1)
-    return dict(
-        means=columns("x", "y", "z"),
-        quats=columns("rot_0", "rot_1", "rot_2", "rot_3"),
-        scales=np.exp(columns("scale_0", "scale_1", "scale_2")),
-        opacities=1 / (1 + np.exp(-columns("opacity")[:, 0])),
-        sh=sh,
-        sh_degree=round(sh.shape[1] ** 0.5) - 1,
-    )
+    shapes = dict(scales=np.exp(columns("scale_0", "scale_1", "scale_2")), sh=sh)
+    shapes["opacities"] = 1 / (1 + np.exp(-columns("opacity")[:, 0]))
+    places = dict(means=columns("x", "y", "z"), quats=columns(*(f"rot_{i}" for i in range(4))))
+    return shapes | places | {"sh_degree": round(sh.shape[1] ** 0.5) - 1}
 
 
 def others_see(path, scene) -> float:
@@ -52,10 +47,13 @@ def others_see(path, scene) -> float:
     return float(np.mean(found))
 
 
+WORDS = "--max-steps 40 --cap-max 400 --data-factor 1 --quiet"
+
+
 @pytest.mark.parametrize("flags", PRESETS + OTHERS)
 def test_the_psnr_of_a_run_is_what_others_see(on_device, scene, tmp_path, flags):
-    words = "--max-steps 40 --cap-max 400 --sh-degree-interval 10 --data-factor 1 --quiet"
-    assert main(argv("train", scene, flags, words, "--result-dir", tmp_path)) == 0
+    words = WORDS, "--sh-degree-interval 10 --result-dir", tmp_path
+    assert main(argv("train", scene, flags, *words)) == 0
     last = json.loads((tmp_path / "metrics.json").read_text())["evaluations"][-1]
     assert last["psnr"] == pytest.approx(others_see(tmp_path / "splats.ply", scene), abs=MOST)
     if flags == "--antialiased":
@@ -63,8 +61,8 @@ def test_the_psnr_of_a_run_is_what_others_see(on_device, scene, tmp_path, flags)
 
 
 def test_what_others_see_of_a_sky_is_measured_beside_it(on_device, outdoors, tmp_path, capsys):
-    words = "--background sphere --max-steps 40 --cap-max 400 --data-factor 1 --quiet"
-    assert main(argv("train", outdoors, words, "--result-dir", tmp_path)) == 0
+    words = WORDS, "--background sphere --result-dir", tmp_path
+    assert main(argv("train", outdoors, *words)) == 0
     last = json.loads((tmp_path / "metrics.json").read_text())["evaluations"][-1]
     seen = last["psnr_as_splats"]
     assert seen == pytest.approx(others_see(tmp_path / "splats.ply", outdoors), abs=MOST)

@@ -1,12 +1,11 @@
-"""Working sets, and training out of core: what is in the host's memory, and that results are those
-of training on the device."""
+"""Working sets, and training out of core, whose results are those on the device."""
 
 import json
 
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import bytes_per_splat, host_bytes, packed
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.usage import memory_limit
@@ -17,7 +16,7 @@ from hardsplat.study import doctor
 from hardsplat.train.job.facts import Views, fitting
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import drawing
-from tests.helpers.tables import COMMON
+from tests.helpers.tables import COMMON, refuses
 from tests.helpers.training import job_of, open_session, same_state, settings
 
 MIB = 1 << 20
@@ -32,8 +31,7 @@ CASES = {
 
 
 def trained(device, scene, **changes):
-    """A session after 25 steps, with what its strategy does between them and its orders of
-    splats."""
+    """A session after 25 steps, with what its strategy does between them and its orders."""
     session = open_session(device, settings(scene, **EXACT | changes))
     for _ in range(5):
         session.run(5)
@@ -46,8 +44,7 @@ def trained(device, scene, **changes):
 
 @pytest.mark.parametrize("case", CASES)
 def test_splats_are_those_of_training_on_the_device(device, scene, case, monkeypatch):
-    """Every bit of values, moments and statistics, of photographs and cameras too, while the
-    working set has part of the splats and grows with them."""
+    """Every bit, while the working set has part of the splats and grows with them."""
     monkeypatch.setattr(drawing, "MORE", 0)
     monkeypatch.setattr(drawing, "TIMES", (1.15,))
     monkeypatch.setattr(drawing, "LEAST", 1.05)
@@ -82,10 +79,9 @@ def test_colours_that_no_step_sees_stay(device, scene):
         seen[found[: session.drawing.working.counts["splats"]]] = True
     assert 0 < (~seen).sum() < before.splats
     after = session.snapshot()
-    for name in COMMON:
-        if name not in ("shN", "sh0"):
-            unseen = ~seen
-            assert np.array_equal(after.buffers[name][:, unseen], before.buffers[name][:, unseen])
+    for name in {*COMMON} - {"shN", "sh0"}:
+        was, now = (state.buffers[name][:, ~seen] for state in (before, after))
+        assert np.array_equal(now, was)
     assert np.isnan(after.buffers["shN"][:, ~seen]).all()
 
 
@@ -136,12 +132,10 @@ def test_stochastic_gradients_stay_on_the_device(device, scene):
     config = settings(scene, gradient="stochastic", strategy="mcmc")
     views = Views([], (1, 1), 1.0)
     assert not job_of(device, config, views, splats=1 << 40).packed
-    for flag, named in (
-        ("--packed", {"packed": True}),
-        ("--out-of-core on", {"out_of_core": "on"}),
-    ):
-        with pytest.raises(UserError, match=f"^{flag} needs --gradient analytic$"):
-            job_of(device, config.changed(**named), views, splats=1)
+    flags = {"--packed": dict(packed=True), "--out-of-core on": dict(out_of_core="on")}
+    for flag, named in flags.items():
+        changed = config.changed(**named)
+        refuses(f"^{flag} needs --gradient analytic$", job_of, device, changed, views, splats=1)
 
 
 def test_less_room_where_memory_is_short(device, scene, monkeypatch):
@@ -186,8 +180,7 @@ def test_a_limit_of_memory(monkeypatch):
         assert memory_limit() == found
     for word in ("8", "G", "-1G", "1e3G", "99999999G"):
         monkeypatch.setenv("HARDSPLAT_MEMORY", word)
-        with pytest.raises(UserError, match="write it as 8G or 512M"):
-            Device()
+        refuses("write it as 8G or 512M", Device)
     assert "not ready: HARDSPLAT_MEMORY is 99999999G" in doctor.report()[0]
     monkeypatch.setenv("HARDSPLAT_MEMORY", "64M")
     limited = Device()

@@ -1,5 +1,4 @@
-"""Passes declare all that they read and write, and read what was written: no order that they allow
-and nothing that scratch holds before a step changes a bit."""
+"""Passes declare what they read and write: no order or scratch of before changes a bit."""
 
 import os
 import subprocess

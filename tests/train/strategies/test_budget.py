@@ -1,13 +1,10 @@
-"""The budget strategy: scores of both rasterizers against sums over pixels in float64, splits
-against numpy, growth by the budget."""
+"""The budget strategy: scores and splits against float64 numpy, growth by the budget."""
 
 import itertools
 import math
-import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from hardsplat import contract
 from hardsplat.gpu.passes.pipelines import build_all
@@ -27,8 +24,9 @@ from tests.helpers.refining import (
     opaque,
     random_state,
 )
+from tests.helpers.scenes import masked_scene
 from tests.helpers.training import open_session, settings, strategy_of
-from tests.oracle.pcg import random_bits
+from tests.oracle.pcg import bits_of
 from tests.oracle.quat import to_matrix
 
 CONFIG = TrainConfig.of(
@@ -67,8 +65,7 @@ make, cleanup = maker(Splitter)
 
 
 def random_stats(n: int, seed: int = 1) -> np.ndarray:
-    """(n, 4) sums of scores; a fifth of the splats was never seen, half of the others have a large
-    enough gradient."""
+    """(n, 4) sums of scores; a fifth was never seen, half of the others have gradient enough."""
     rng = np.random.default_rng(seed)
     views = rng.integers(0, 5, n)
     gradients = rng.uniform(0, 6e-4, n) * views
@@ -77,12 +74,8 @@ def random_stats(n: int, seed: int = 1) -> np.ndarray:
 
 
 def tickets_of(stats: np.ndarray, weight: np.ndarray, step: int, seed: int) -> np.ndarray:
-    """(n,) log2 of an exponential number over the weight; infinite for splats that are no
-    candidates."""
-    keys = np.zeros((len(stats), 4), np.uint32)
-    keys[:] = seed, step, 0, DRAW_TICKET
-    keys[:, 2] = np.arange(len(stats))
-    uniform = (random_bits(keys)[:, 0] >> 8) * 2.0**-24
+    """(n,) log2 of an exponential number over the weight; infinite for no candidates."""
+    uniform = (bits_of(seed, step, len(stats), DRAW_TICKET)[:, 0] >> 8) * 2.0**-24
     steep = stats[:, 0] >= np.float32(CONFIG.densify.budget.grow_absolute) * stats[:, 1]
     candidate = (stats[:, 1] > 0) & steep & (weight > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -108,8 +101,7 @@ def split_reference(state: dict, chosen: np.ndarray, config: TrainConfig = CONFI
 
 
 def chosen_by(got: dict, state: dict) -> np.ndarray:
-    """Which rows were split, as the first SH value of all rows tells that are left. Needs splats of
-    which nobody is pruned."""
+    """Which rows were split, by the first SH value of all that are left; none may be pruned."""
     return np.bincount(got["sh"][0, :, 0].astype(int), minlength=state["means"].shape[1]) == 2
 
 
@@ -118,8 +110,7 @@ SPLITS = [(1, 16, "float32"), (1000, 4, "float32"), (1999, 16, "float32"), (1000
 
 @pytest.mark.parametrize("n, planes, moments", SPLITS)
 def test_splits_against_reference(make, n, planes, moments):
-    """Who was split is told by the states of opaque splats; with these splits, faint splats go as
-    in numpy."""
+    """Opaque splats' states tell who was split; with these, faint splats go as in numpy."""
     state, stats = opaque(n, planes, n, moments), random_stats(n, n)
     splitter = make(4000, planes, moments)
     chosen = chosen_by(splitter(state, stats), state)
@@ -134,8 +125,7 @@ def test_splits_against_reference(make, n, planes, moments):
 
 @pytest.mark.parametrize("step", [700, 1500])
 def test_draws_go_by_weight(make, step):
-    """The least tickets win, whose classes are 1/32 octave wide; as many as there is room for, but
-    for a part of a class."""
+    """As many least tickets as there is room for, but for a part of a class of 1/32 octave."""
     n, config = 1500, CONFIG
     state, stats = opaque(n), random_stats(n)
     tickets = tickets_of(stats, stats[:, COLUMNS.index("edges")], step, config.run.seed)
@@ -204,12 +194,8 @@ def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
         np.testing.assert_allclose(found, weight, rtol=1e-6)
 
 
-# -- scores
-
-
 def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 4) what the scores of the step just made ought to be, and who is visible. photo: (h, w,
-    3) uint8."""
+    """(n, 4) what the scores of the step just made ought to be, and who is visible."""
     r, n = session.resources, session.store.count()
     splats = r["splats2d"].download(contract.dtype("Splat2D"), n)
     colors = r["colors2d"].download(np.float32, 4 * n).reshape(n, 4).astype(np.float64)
@@ -248,12 +234,6 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return out, seen
 
 
-@pytest.fixture
-def scratch_stays(monkeypatch):
-    """What a step in tiles has drawn can be read after it."""
-    monkeypatch.setattr(tiled, "LIVES", {})
-
-
 WAYS = [
     ("hardware", {}),
     ("hardware", {"blending": "programmable"}),
@@ -265,23 +245,14 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("rasterizer, way", WAYS)
-def test_scores_against_sums_over_pixels(device, scene, scratch_stays, rasterizer, way):
-    check_scores(device, scene, rasterizer, way)
-
-
-def test_scores_leave_out_what_masks_hide(device, scene, scratch_stays, tmp_path):
-    """Whose border is no edge."""
-    shutil.copytree(scene, tmp_path / "masked")
-    mask = np.full((24, 32), 255, np.uint8)
-    mask[8:20, 6:25] = 0
-    (folder := tmp_path / "masked/masks").mkdir()
-    for photograph in (scene / "images").iterdir():
-        Image.fromarray(mask).save(folder / photograph.name)
-    check_scores(device, tmp_path / "masked", "tiled", {})
-
-
-def check_scores(device, scene, rasterizer, way):
+@pytest.mark.parametrize("rasterizer, way", [*WAYS, ("tiled", "masked")])
+def test_scores_against_sums_over_pixels(device, scene, monkeypatch, tmp_path, rasterizer, way):
+    """The border of what a mask hides is no edge."""
+    monkeypatch.setattr(tiled, "LIVES", {})  # what a step in tiles has drawn is read after it
+    if way == "masked":
+        way, mask = {}, np.full((24, 32), 255, np.uint8)
+        mask[8:20, 6:25] = 0
+        scene = masked_scene(scene, tmp_path, mask)
     run = dict(**BUDGET, rasterizer=rasterizer, format="float32", test_every=0)
     session = open_session(device, settings(scene, **run, **way))
     session._set(300, 1)  # the second step draws scores
@@ -298,9 +269,6 @@ def check_scores(device, scene, rasterizer, way):
     for i, name in enumerate(COLUMNS):
         length = max(np.linalg.norm(wanted[seen, i]), 1e-9)
         assert np.linalg.norm(found[seen, i] - wanted[seen, i]) < 0.02 * length, name
-
-
-# -- runs
 
 
 @pytest.mark.parametrize("thinned", [{}, {"prune_to": 0.5, "prune_to_iter": 50}])

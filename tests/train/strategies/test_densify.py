@@ -21,8 +21,8 @@ from tests.helpers.refining import (
     opaque,
     random_state,
 )
+from tests.oracle import pcg
 from tests.oracle.densify import densify
-from tests.oracle.pcg import random_bits
 
 CONFIG = TrainConfig.of(strategy="adaptive", reset_every=3000)
 EARLY, LATE = 600, 3100  # before and after the first opacity reset
@@ -50,30 +50,20 @@ def random_stats(n: int, seed: int = 1) -> np.ndarray:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def random_normals(n: int, step: int, seed: int) -> np.ndarray:
-    """(n, 2, 3) what the children of every row are drawn with (Box-Muller)."""
-    keys = np.empty((n, 2, 4), np.uint32)
-    for k, value in enumerate((seed, step, np.arange(n)[:, None], (1, 2))):
-        keys[..., k] = value
-    u = (random_bits(keys.reshape(-1, 4)) >> 8) * 2.0**-24
-    r, angle = np.sqrt(-2 * np.log(1 - u[:, :2])), 2 * np.pi * (u[:, 2:] - 0.5)
-    c, s = np.cos(angle), np.sin(angle)
-    normals = [r[:, 0] * c[:, 0], r[:, 0] * s[:, 0], r[:, 1] * c[:, 1]]
-    return np.stack(normals, axis=1).reshape(n, 2, 3)
-
-
 def reference(state: dict, stats: np.ndarray, step: int = EARLY, config=CONFIG) -> dict:
     # (n, planes, values)
     wide = {name: np.moveaxis(v.astype(np.float64), 0, 1) for name, v in state.items()}
     params = {name: wide[name][:, 0] for name in ("means", "quats")} | {"sh": wide["sh"]}
     params["scales"] = np.exp(wide["log_scales"][:, 0])
+    n, seed = len(stats), config.run.seed
+    children = np.stack([pcg.normals(seed, step, n, draw) for draw in (1, 2)], axis=1)
     params["opacities"] = 1 / (1 + np.exp(-wide["logit_opacities"][:, 0, 0]))
     out, moments, _, _ = densify(
         params,
         {name: wide[name] for name in MOMENTS},
         *stats.astype(np.float64).T,
         EXTENT,
-        random_normals(len(stats), step, config.run.seed),
+        children,
         grad_threshold=config.densify.adaptive.grow_grad2d,
         percent_dense=config.densify.adaptive.grow_scale3d,
         min_opacity=config.densify.prune_opa,
@@ -131,8 +121,7 @@ def test_two_levels_of_sums_and_repeats_bit_for_bit(make):
 
 @pytest.mark.parametrize("room", [0, 1, 100, 300])
 def test_growth_stops_at_capacity(make, room):
-    """The first splats get the rows there are; the others stay what they were, with the radius that
-    they had."""
+    """The first splats get the rows there are; others stay, with their radius."""
     n = 2000
     state, stats = random_state(n, 4), random_stats(n)
     grows = growing(stats)
@@ -147,9 +136,8 @@ def test_growth_stops_at_capacity(make, room):
 
 @pytest.mark.parametrize("n", [0, 1000])
 def test_all_pruned(make, n):
-    state, stats = random_state(n, 1), random_stats(n)
+    state, stats, densifier = random_state(n, 1), random_stats(n), make(2 * n or 64)
     state["logit_opacities"][:] = -20
-    densifier = make(2 * n or 64)
     densifier(state, stats)
     assert_sizes(densifier, 0, n + growing(stats).sum())
 

@@ -14,8 +14,9 @@ from hardsplat.train import run_training as train
 from hardsplat.train.strategies.mcmc import Mcmc, grown, record_mcmc
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 from tests.helpers.training import open_session, settings
+from tests.oracle import pcg
+from tests.oracle.differences import central
 from tests.oracle.mcmc import noise, regularizers, relocated
-from tests.oracle.pcg import random_bits
 
 CONFIG = TrainConfig.of(strategy="mcmc")
 RATE, STEP = CONFIG.adam.means_lr * EXTENT, 600
@@ -58,12 +59,6 @@ def live_state(n: int, planes: int, seed: int) -> dict:
 
 def mcmc(**changes) -> TrainConfig:
     return TrainConfig.of(strategy="mcmc", **changes)
-
-
-def still(n: int) -> dict:
-    """Splats without momentum."""
-    state = random_state(n, 1)
-    return state | {name: np.zeros_like(state[name]) for name in MOMENTS}
 
 
 SIZES = [(40, 16), (256, 4), (1000, 1), (5001, 16), (999, 4)]
@@ -162,22 +157,13 @@ def test_sampling_is_proportional_to_opacity(make, seed, faintest):
         assert abs(statistic - (cells - 1)) < 5 * np.sqrt(2 * cells), statistic
 
 
-def normals_of(n: int, step: int, seed: int) -> np.ndarray:
-    keys = np.empty((n, 4), np.uint32)
-    keys[:, 0], keys[:, 1], keys[:, 2], keys[:, 3] = seed, step, np.arange(n), 4
-    u = (random_bits(keys) >> 8) * 2.0**-24
-    radius, angle = np.sqrt(-2 * np.log(1 - u[:, :2])), 2 * np.pi * (u[:, 2:] - 0.5)
-    x, z = (radius * np.cos(angle)).T
-    return np.stack([x, radius[:, 0] * np.sin(angle[:, 0]), z], axis=1)
-
-
 @pytest.mark.parametrize("step", [0, 17])
 def test_noise_against_reference(make, step):
     n = 3000
     state = random_state(n, 1, seed=step)
     got = make(n)(state, "noise", step=step)
     scales = np.exp(state["log_scales"][0].astype(float))
-    normals = normals_of(n, step, CONFIG.run.seed)
+    normals = pcg.normals(CONFIG.run.seed, step, n, 4)
     moved = noise(state["quats"][0], scales, opacities(state), normals, NOISE)
     assert np.abs(moved).max() > 1
     error = np.abs(got["means"][0] - (state["means"][0] + moved))
@@ -213,19 +199,15 @@ def test_noise_has_the_shape_of_the_splat(make):
 @pytest.mark.parametrize("weights", [(0.01, 0.0), (0.0, 0.02), (0.3, 0.7)])
 def test_gradients_of_regularizers_by_central_differences(make, weights):
     """Of splats that no view sees: the first moment is (1 - beta1) times the gradient."""
-    n, h = 200, 1e-4
-    state = still(n)
+    n = 200
+    state = random_state(n, 1)
+    state |= {name: np.zeros_like(state[name]) for name in MOMENTS}  # without momentum
     got = make(n)(state, "adam", mcmc(opacity_reg=weights[0], scale_reg=weights[1]))
-    given = [state[name][0].astype(np.float64) for name in ("log_scales", "logit_opacities")]
-    for values, name in zip(given, ("log_scales", "logit_opacities")):
-        wanted, kept = np.empty_like(values), values.copy()
-        for place in np.ndindex(values.shape):
-            ends = []
-            for side in (h, -h):
-                values[place] = kept[place] + side
-                ends.append(regularizers(*given, weights[0], weights[1] / EXTENT))
-            values[place] = kept[place]
-            wanted[place] = (ends[0] - ends[1]) / (2 * h)
+    names = "log_scales", "logit_opacities"
+    given = {name: state[name][0].astype(np.float64) for name in names}
+    strength = dict(opacity_reg=weights[0], scale_reg=weights[1] / EXTENT)
+    for name in names:
+        wanted = central(lambda v: regularizers(**given | {name: v}, **strength), given[name], 1e-4)
         first = got[f"adam_{name}"][0] / (1 - CONFIG.adam.adam_beta1)
         # What differences of doubles leave at 1e-4.
         np.testing.assert_allclose(first, wanted, rtol=2e-5, atol=2e-12, err_msg=name)

@@ -24,10 +24,8 @@ def morton(means: np.ndarray, centre: np.ndarray, extent: float) -> np.ndarray:
 
 def everything(session) -> dict[str, np.ndarray]:
     n, names = session.store.count(), (*quantities.values("splat"), *quantities.moments("splat"))
-    return {
-        name: session.store.parameters.read(name, n)
-        for name in (*names, *session.job.strategy.follows)
-    }
+    names = *names, *session.job.strategy.follows
+    return {name: session.store.parameters.read(name, n) for name in names}
 
 
 def sorted_rows(values: np.ndarray) -> np.ndarray:
