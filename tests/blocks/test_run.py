@@ -92,9 +92,10 @@ def test_a_scaffold_begins_with_no_more_random_splats_than_it_may_have(
     monkeypatch.setattr(
         "hardsplat.train.run.trainer.run_training", lambda config, **how: made.append(config)
     )
-    config = settings(scene, init_type="random")
+    config = replace(settings(scene, init_type="random"), typed=frozenset({"near_plane"}))
     train_scaffold(config, load_scene(scene), tmp_path, 30, 60_000)
     assert made[0].start.init_num_pts == made[0].densify.cap_max == 20_000
+    assert "near_plane" in made[0].typed  # the user's stays
 
 
 def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):

@@ -153,6 +153,15 @@ def test_a_polish_has_exposures_where_blocks_end_with_them(tmp_path):
         assert blocks.adam.opacity_decay == 0.01
 
 
+def test_blocks_have_the_near_plane_of_the_whole_scene(tmp_path):
+    """Which the scene chose, unless the user named one."""
+    chosen = TrainConfig.of(data_dir=tmp_path, near_plane=1e-5)
+    scaffold = Scaffold(tmp_path, chosen, 0.01, 0.0, {})
+    for given, near in ((0.01, 1e-5), (0.2, 0.2)):
+        blocks = scaffold.settings(TrainConfig.of(data_dir=tmp_path, near_plane=given))
+        assert blocks.scene.near_plane == near
+
+
 def test_a_block_that_fills_its_device_splits_and_seams_are_polished(
     scene, planned_folder, tmp_path, monkeypatch, capsys
 ):

@@ -3,9 +3,11 @@
 import errno
 import gzip
 import json
+import os
 import struct
 import tempfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,9 @@ from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.results.model import find_model
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.run.start import nearer_of
 from tests.helpers.splat_files import differences, rotations, some_splats
 from tests.helpers.tables import refuses
 
@@ -229,6 +234,29 @@ def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
     save_splats(tmp_path / "alone.spz", g, antialiased=True)
     (tmp_path / "config.toml").unlink()
     assert find_model(tmp_path / "alone.spz")[1].raster.antialiased
+
+
+@pytest.mark.parametrize("unit, near", [(1.0, 0.01), (1e-2, 1e-5)])
+def test_splats_of_small_units_have_a_near_plane_of_their_size(tmp_path, unit, near):
+    g, path = some_splats(50, 1), tmp_path / "alone.ply"
+    distances = np.linalg.norm(g.means - np.median(g.means, axis=0), axis=1)
+    means = (unit * 1.001 / np.quantile(distances, 0.8) * g.means).astype(np.float32)
+    save_splats(path, replace(g, means=means, opacities=np.full_like(g.opacities, 0.5)))
+    assert find_model(path)[1].scene.near_plane == near
+    begun = nearer_of(TrainConfig(), path)  # by a training
+    assert begun == (None if unit == 1 else (1e-5, f"{path} has splats in small units"))
+    assert nearer_of(load_config(None, {"near_plane": 0.2}), path) is None
+    (tmp_path / "config.toml").write_text("near_plane = 0.2\n")  # a run knows its own
+    assert find_model(path)[1].scene.near_plane == 0.2
+
+
+def test_result_folders_of_other_trainers_are_told_by_their_splats(tmp_path):
+    for iteration, time in ((30000, 2), (7000, 1)):
+        path = tmp_path / f"point_cloud/iteration_{iteration}/point_cloud.ply"
+        save_splats(path, some_splats(5, 0))
+        os.utime(path, (time, time))
+    save_splats(tmp_path / "input.ply", some_splats(5, 0))
+    refuses("there is .*iteration_30000/point_cloud.ply: name that", find_model, tmp_path)
 
 
 @pytest.mark.parametrize("suffix", [".ply", ".compressed.ply", ".splat", ".spz", ".sog"])

@@ -107,6 +107,11 @@ class BlockTraining:
         return Scaffold.of(self.folder / "scaffold")
 
     @cached_property
+    def settings(self) -> TrainConfig:
+        """As blocks have them, once the scaffold is trained."""
+        return self.scaffold.settings(self.config)
+
+    @cached_property
     def scene(self) -> Scene:
         """The scene with the cameras that the scaffold found."""
         return self.scaffold.scene(self.given)
@@ -171,8 +176,12 @@ class BlockTraining:
                 tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
             self._save_config()
             plan = self._plan(smallest)
-        lit = self.scaffold.settings(self.config).exposure
-        self._save_config(exposure=lit.exposure, exposure_until=lit.exposure_until)
+        lit = self.settings.exposure
+        self._save_config(
+            exposure=lit.exposure,
+            exposure_until=lit.exposure_until,
+            near_plane=self.settings.scene.near_plane,
+        )
         if not self.config.run.quiet:
             tqdm.write("\n".join(plan.lines(self.polish_steps)))
         return plan
@@ -187,7 +196,7 @@ class BlockTraining:
         train_scaffold(config, self.given, self.folder / "scaffold", steps, budget)
         scaffold, wanted = self.scaffold, Wanted(str(config.blocks.blocks))
         sizes = Sizes(budget, steps, smallest, scaffold.step_seconds)
-        near, device = config.scene.near_plane, config.run.device
+        near, device = self.settings.scene.near_plane, config.run.device
         plan = make_plan(self.scene, scaffold.splats, wanted, sizes, near, device)
         plan.save(self.folder / NAME)
         at = np.array([self.scene.views[i].camera.position for i in self.scene.train])
@@ -214,7 +223,7 @@ class BlockTraining:
             shutil.rmtree(joined, ignore_errors=True)
         times.append(time.perf_counter())
         seconds = dict(zip(("blocks", "join", "polish"), np.diff(times).tolist()))
-        trained = self.scaffold.settings(config).exposure
+        trained = self.settings.exposure
         self.scaffold.leave(folder, trained.exposure_until == 1)
         blocks = {block.name: outcome_of(self._home(block)) for block in plan.blocks}
         steps = sum(blocks[b.name].get("steps", b.steps) for b in plan.blocks) + polished.steps
@@ -222,10 +231,11 @@ class BlockTraining:
         metrics |= dict(polished=polished.what, polish_steps=polished.steps)
         if self.given.test:
             table = evaluate_run(str(folder), device=config.run.device)
-            views, near, device = table.pop("views"), config.scene.near_plane, config.run.device
+            views, near = table.pop("views"), self.settings.scene.near_plane
             metrics["evaluations"] = [{"step": steps, **table}]
             scaffold = self.scaffold.splats
-            metrics["seams"] = at_seams(plan, self.scene, scaffold, views, near, device)
+            own = views, near, config.run.device
+            metrics["seams"] = at_seams(plan, self.scene, scaffold, *own)
         return metrics
 
     def _home(self, block: SceneBlock) -> Path:
@@ -234,7 +244,7 @@ class BlockTraining:
 
     def _shared(self) -> dict:
         """What the tasks of all blocks have in common."""
-        config = self.scaffold.settings(self.config).changed(
+        config = self.settings.changed(
             blocks=None,
             result_dir=None,
             device=None,

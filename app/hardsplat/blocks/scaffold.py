@@ -49,7 +49,7 @@ def train_scaffold(
     own |= dict(init_num_pts=min(config.start.init_num_pts, own["cap_max"]))
     from hardsplat.train import PhotographLoader, run_training  # which blocks import later
 
-    settings = of_length(config, steps).changed(**own)
+    settings = replace(of_length(config, steps).changed(**own), typed=config.typed)
     s = settings.scene
     coarse = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
     n, most = len(coarse.points), settings.densify.cap_max
@@ -97,7 +97,8 @@ class Scaffold:
             raise UserError(f"{what}; delete it to train it again") from None
 
     def settings(self, given: TrainConfig, ends: bool = False) -> TrainConfig:
-        """`given` as blocks have it: cameras are refined already. ends: as a polish has it, which
+        """`given` as blocks have it: cameras are refined already, and the near plane is that which
+        the whole scene chose. ends: as a polish has it, which
         is without exposures where blocks end without them."""
         lit = given.exposure.exposure == "auto" and self.config.exposure.corrected
         until = 1.0 if lit else given.exposure.exposure_until  # as auto decides
@@ -107,6 +108,8 @@ class Scaffold:
         own: dict[str, Any] = {"exposure": exposure, "exposure_until": until}
         if not (given.loss.opacity_reg or given.adam.opacity_decay):
             own["opacity_decay"] = self.opacity_decay
+        if given.scene.near_plane == TrainConfig().scene.near_plane:
+            own["near_plane"] = self.config.scene.near_plane
         return given.changed(pose_opt=False, intrinsics_opt=False, **own)
 
     def scene(self, scene: Scene) -> Scene:

@@ -8,17 +8,26 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import readable, streamed_sog
 from hardsplat.io.formats.checkpoint import holds, newest
-from hardsplat.io.splats import is_antialiased
+from hardsplat.io.splats import open_splats
+from hardsplat.model.framing import scene_bounds
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.layouts import layouts_of
+
+# a near plane, of the distance within which most splats of a file are: what the default may be, and
+# what is chosen where that is more
+MOST_OF_REACH, PLANE_OF_REACH = 0.02, 0.001
+# where other trainers leave splats in their result folders: Inria's, gsplat's, exports
+_THEIRS = ("point_cloud/iteration_*/point_cloud.ply", "ply/point_cloud_*.ply", "splat*.*")
 
 
 def find_model(
     result: str | Path, data_dir: str | Path | None = None, device: str | None = None
 ) -> tuple[Path, TrainConfig]:
     """The file of splats, and the settings of its run, or defaults where there are none.
-    data_dir, device: take the place of those.
+    data_dir, device: take the place of those. Splats of which no run tells have the near plane that
+    their size asks for.
 
     Raises UserError where there are no splats. `config.data_dir` stays None where nothing says
     which scene they show.
@@ -48,15 +57,29 @@ def find_model(
     if not file.is_file():
         what = f"{file}: no such file" if path.exists() else f"{path}: not found"
         kinds = f"a .ply, or splats as {', '.join(readable()[1:])}"
+        found = (each for pattern in _THEIRS for each in path.glob(pattern))
+        if files := [each for each in found if each.suffix.lower() in readable()]:
+            newest_file = max(files, key=lambda each: each.stat().st_mtime)
+            raise UserError(f"{what}; there is {newest_file}: name that file")
         raise UserError(f"{what}; give a result folder of hardsplat train, or {kinds}")
     flat = read_saved(saved) if saved.is_file() else {}
     if not (file.suffix == ".npz" and holds(file)):  # a checkpoint is as its run
-        flat["antialiased"] = is_antialiased(file)
-    if moved.factor != 1:
+        splats = open_splats(file)
+        flat["antialiased"] = splats.antialiased
+        if not saved.is_file() and (piece := next(splats.pieces(), None)):
+            flat["near_plane"] = near_of(piece)
+    if saved.is_file() and moved.factor != 1:
         near = float(flat.get("near_plane", TrainConfig().scene.near_plane))
         flat["near_plane"] = moved.factor * near
     given = {"data_dir": Path(data_dir) if data_dir else None, "device": device}
     return file, TrainConfig.of(**flat | {name: v for name, v in given.items() if v})
+
+
+def near_of(splats: Gaussians) -> float:
+    """The near plane for splats, or points, of which no run tells, world units: that of a training,
+    or in small units less."""
+    near, reach = TrainConfig().scene.near_plane, scene_bounds(splats).reach
+    return near if near <= MOST_OF_REACH * reach else float(f"{PLANE_OF_REACH * reach:.1g}")
 
 
 def run_of(file: Path) -> Path:

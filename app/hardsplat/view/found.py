@@ -25,7 +25,7 @@ from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.render.paths import intrinsics, orbit
 from hardsplat.render.streaming import sample
 from hardsplat.results.edited import scene_of
-from hardsplat.results.model import find_model, home_of
+from hardsplat.results.model import find_model, home_of, near_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.pictures import BACKGROUNDS
@@ -88,6 +88,7 @@ def find(
         scene = load_scene(path, asked.get("data_factor", 1))
         config = TrainConfig.of(data_dir=path, sh_degree=0, **DOTS | asked)
         splats = initial_gaussians(config.start, scene, 0, config.run.seed)
+        config = config.changed(near_plane=near_of(splats))
         shown = Viewable(scene.name, splats, config, scene)
     else:
         file, config = find_model(path, data_dir)

@@ -185,6 +185,8 @@ def gather(
         nearer = nearer_in(config, scene.extent)
     elif config.start.init is None:
         nearer = check_points(config, depths)
+    elif part.reports:
+        nearer = nearer_of(config, config.start.init)
     return Facts(
         views,
         DeviceFacts.of(device, config),
@@ -229,6 +231,15 @@ def nearer_in(config: TrainConfig, extent: float) -> Nearer | None:
         return None
     what = f"cameras are {extent:.2g} world units from one another, beside a near plane of {near:g}"
     return Nearer(_rounded(PLANE_OF_EXTENT * extent), what)
+
+
+def nearer_of(config: TrainConfig, init: Path) -> Nearer | None:
+    """The near plane of the splats that a run begins with, where that is nearer, and the user has
+    named none."""
+    near = find_model(init)[1].scene.near_plane
+    if "near_plane" in config.typed or near >= config.scene.near_plane:
+        return None
+    return Nearer(near, f"{init} has splats in small units")
 
 
 def _rounded(distance: float) -> float:
