@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hardsplat.__main__ import run
 from hardsplat.base.errors import UserError
 from hardsplat.cli import COMMANDS, main
 from hardsplat.cli.train import PRODUCTS
@@ -273,6 +274,20 @@ COMMANDS['doctor'] = replace(COMMANDS['doctor'], handle=lambda flags: print('rea
 sys.argv = ['hardsplat', 'doctor']
 run()
 """
+
+
+def test_ctrl_c_before_anything_is_imported_is_a_line(monkeypatch, capsys):
+    stops = types.SimpleNamespace(find_spec=stand_in_for_ctrl_c)
+    monkeypatch.delitem(sys.modules, "hardsplat.cli")
+    monkeypatch.setattr(sys, "meta_path", [stops, *sys.meta_path])
+    with pytest.raises(SystemExit, match="130"):
+        run()
+    assert capsys.readouterr().err == "hardsplat: interrupted\n"
+
+
+def stand_in_for_ctrl_c(name, *_):
+    if name == "hardsplat.cli":
+        raise KeyboardInterrupt
 
 
 def test_whoever_reads_the_output_may_stop():
