@@ -111,6 +111,8 @@ HANDLED = [  # command line, the function that it calls, what that gets
     ("export a.ply --up z b.html", PAGE, "a.ply b.html", {"up": "z"}),
     ("export --up z a.ply b.html", PAGE, "a.ply b.html", {"up": "z"}),
     ("export a.ply b.html --up -z", PAGE, "a.ply b.html", {"up": "-z"}),
+    ("export a.ply -o b.html", PAGE, "a.ply b.html", {}),
+    ("lod --output out r", "export.lod.lod", "r out", {}),
     ("export a.ply b.html --up=-z", PAGE, "a.ply b.html", {"up": "-z"}),
     ("view a.ply --data-dir garden --data-factor 2 --format float32", VIEW, "a.ply", SEEN),
 ]

@@ -190,6 +190,8 @@ def add_table(parser, rows: str) -> None:
             if metavar.endswith("..."):
                 options |= {"metavar": tuple(words) if words[1:] else words[0], "nargs": "+"}
         parser.add_argument(*reversed(name.split("/")), help=help, **options)
+        if name == "output":  # may be named as of the commands whose output is a flag
+            parser.add_argument("-o", "--output", help=argparse.SUPPRESS)
 
 
 def name_position(flags: dict, word: str, name: str, what: str) -> None:
