@@ -134,6 +134,7 @@ BAD = """
     view a.ply --fullscreen | unknown flag '--fullscreen' (see hardsplat view --help)
     eval a --max-steps 3 | unknown flag '--max-steps' (see hardsplat eval --help)
     eval a b | unexpected argument 'b' (see hardsplat eval --help)
+    render a b.gif | unexpected argument 'b.gif'; to write it, -o b.gif (see RENDER)
     train garden --max-steps -3 | --max-steps: expected a whole number of at least 1, got -3
     train garden --max_steps many | --max-steps: expected a whole number, got 'many'
     train garden --means-lr nan | --means-lr: expected a number of at least 1e-15, got nan

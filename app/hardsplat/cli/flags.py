@@ -245,9 +245,11 @@ def unknown_flag(words: list[str], parser: argparse.ArgumentParser, hint: str = 
     """The error for words that `parser` left over: the first flag among them, with the real one
     nearest to it, or else with the hint."""
     word = next((w for w in words if w.startswith("-")), words[0]).split("=")[0]
-    if not word.startswith("-"):
-        return UserError(f"unexpected argument '{word}' (see {parser.prog} --help)")
     real = parser._option_string_actions  # argparse has no public list of flags
+    if not word.startswith("-"):
+        as_flag = "-o" in real and real["-o"].help != argparse.SUPPRESS
+        named = f"; to write it, -o {word}" * as_flag
+        return UserError(f"unexpected argument '{word}'{named} (see {parser.prog} --help)")
     names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real}
     # without dashes, which all have and which would make all alike
     bare = {o.lstrip("-"): offered for o, offered in (names | {o: o for o in real}).items()}
