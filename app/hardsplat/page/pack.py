@@ -31,6 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from hardsplat.base.deflate import deflated
 from hardsplat.base.parallel import in_blocks
 from hardsplat.model import chunks, morton
 from hardsplat.model.chunks import CHUNK
@@ -44,9 +45,7 @@ MOST_SPLATS = 2048 * 2048  # texels of the largest texture that every WebGL2 has
 # natural logarithms; smaller scales than that below the largest are rounded up
 _DEPTH_OF_SCALES = 16.0
 _LEVEL = 6  # of zlib; 9 saves a further hundredth and takes six times as long
-# bytes that deflate looks back, and that a thread compresses at a time
-_WINDOW = 1 << 15
-_PIECE = 1 << 18
+_PIECE = 1 << 18  # bytes that a thread compresses at a time
 _BLOCK = 1 << 14  # splats that temporary arrays are made for at a time
 
 
@@ -87,8 +86,10 @@ def pack(gaussians: Gaussians) -> Packed:
         _less_green(sh).reshape(n, -1),
     ]
     data = b"".join([bounds.astype("<f4").tobytes(), *(plane.T.tobytes() for plane in planes)])
+    pieces = (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
+    stream = b"\x78\x9c", *deflated(pieces, _LEVEL), zlib.adler32(data).to_bytes(4)
     header = {"splats": n, "degree": degree, "scale": list(scale_ends), "color": list(color_ends)}
-    return Packed(header | {"sh": steps, "bytes": len(data)}, _deflated(data))
+    return Packed(header | {"sh": steps, "bytes": len(data)}, b"".join(stream))
 
 
 def _ordered(gaussians: Gaussians) -> tuple[np.ndarray, np.ndarray]:
@@ -101,21 +102,6 @@ def _ordered(gaussians: Gaussians) -> tuple[np.ndarray, np.ndarray]:
     if len(rows) > MOST_SPLATS:  # there is no room for copies
         rows, copies = np.arange(len(order)), np.zeros(len(order), bool)
     return order[rows], copies[:, None]
-
-
-def _deflated(data: bytes) -> bytes:
-    """A zlib stream, of pieces that threads compress side by side, each with the end of the one
-    before it as its dictionary."""
-
-    def piece(part: slice) -> bytes:
-        before = data[max(0, part.start - _WINDOW) : part.start]
-        more: dict = {"zdict": before} if before else {}
-        coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, **more)
-        last = zlib.Z_FINISH if part.stop == len(data) else zlib.Z_SYNC_FLUSH
-        return coder.compress(data[part]) + coder.flush(last)
-
-    pieces = in_blocks(len(data), _PIECE, piece)
-    return b"".join([b"\x78\x9c", *pieces, zlib.adler32(data).to_bytes(4)])
 
 
 def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from shutil import copyfileobj
 from typing import IO
 
 import numpy as np
 
+from hardsplat.base.deflate import gzipped
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import base
 from hardsplat.io.formats.base import Lost, SplatStream, exactly, reading, to_bytes
@@ -33,6 +34,7 @@ _ENTRY = struct.Struct("<QQ")  # packed and raw size of a stream
 _MOST_STREAMS = 6  # one may be empty
 _ANTIALIASED = 1  # flag
 _LEVEL = 9  # of gzip
+_PIECE = 1 << 20  # bytes that a thread compresses at a time
 _COEFFICIENTS = (0, 3, 8, 15, 24)  # of SH degree 0 to 4, without the constant one
 # of a byte's range for one unit of the constant coefficient, so that colours beyond 0..1 are kept
 _COLOR = 0.15
@@ -190,13 +192,13 @@ def write(path: Path, splats: SplatStream) -> Lost:
             for name, values in _packed(g, grid, own, lost).items():
                 if name in planes:
                     raw[name].write(values.tobytes())
-        file = stack.enter_context(open(path, "wb"))
-        out = stack.enter_context(gzip.GzipFile("", "wb", _LEVEL, file, mtime=0))
         flags = _ANTIALIASED * splats.antialiased
-        out.write(_OLD.pack(_MAGIC, 3, splats.count, splats.sh_degree, grid.bits, flags, 0))
+        header = _OLD.pack(_MAGIC, 3, splats.count, splats.sh_degree, grid.bits, flags, 0)
         for plane in raw.values():
             plane.seek(0)
-            copyfileobj(plane, out, 1 << 20)
+        whole = chain([header], *(iter(partial(plane.read, _PIECE), b"") for plane in raw.values()))
+        file = stack.enter_context(open(path, "wb"))
+        file.writelines(gzipped(whole, _LEVEL))
     return lost
 
 
