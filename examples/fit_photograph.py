@@ -24,7 +24,6 @@ def main() -> None:
             blobs=blobs,
             max_steps=flags.steps,
             result_dir=f"{flags.folder}/{blobs}",
-            frames=0,
             quiet=True,
         )
         print(f"{blobs} blobs: {fitted.psnr:.2f} dB, {fitted.folder}/reconstruction.png")

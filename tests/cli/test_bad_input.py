@@ -53,9 +53,9 @@ def put(at: int, layout: str, value):
     return change
 
 
-def small(path):
+def square(path):
     with Image.open(path) as image:
-        image.resize((16, 12)).save(path)
+        image.resize((16, 16)).save(path)
 
 
 CAMERAS, IMAGES, POINTS = (f"sparse/0/{name}.bin" for name in ("cameras", "images", "points3D"))
@@ -66,7 +66,7 @@ SPOILED = [  # a file of the scene, what is done to it, words of the error
     (CAMERAS, put(8 + 4, "<i", 99), "cameras.bin: .*99"),
     ("images/view_0003.jpg", Path.unlink, "view_0003.jpg: not found; 1 of 9 photographs are miss"),
     ("images", shutil.rmtree, "no folder images found"),
-    ("images/view_0002.jpg", small, "is 16x12, but its camera 1 in the model is 32x24"),
+    ("images/view_0002.jpg", square, "is 16x16, but its camera 1 in the model is 32x24"),
     # its header still tells the size
     ("images/view_0005.jpg", cut(2 / 3), "view_0005.jpg: not a readable image"),
 ]
@@ -186,7 +186,7 @@ def test_a_result_folder_that_cannot_be(refused, scene, tmp_path, monkeypatch):
     too_late = lambda *given: pytest.fail("too late")
     monkeypatch.setattr("hardsplat.train.run.photographs.load_scene", too_late)
     monkeypatch.setattr("hardsplat.fitmesh.fit.load_scene", too_late)
-    monkeypatch.setattr("hardsplat.fit.fitter.read_photo", too_late)
+    monkeypatch.setattr("hardsplat.fit.fitter.read_upright", too_late)
     file, locked, access = tmp_path / "file", tmp_path / "locked", os.access
     file.touch()
     locked.mkdir()

@@ -23,7 +23,7 @@ from hardsplat.step import runner
 from hardsplat.train import run_training as train
 from hardsplat.train.run import files
 from hardsplat.train.run.trainer import Trainer
-from hardsplat.train.session import session as sessions
+from hardsplat.train.session import drawing
 from tests.helpers.splat_files import some_splats
 from tests.helpers.spoiling import takes_at_most
 from tests.helpers.tables import refuses
@@ -275,7 +275,7 @@ def fails(patch, error, after=3):
             raise error
         submit(device, commands, fence)
 
-    for module in (runner, sessions):
+    for module in (runner, drawing):
         patch.setattr(module, "submit", broken)
 
 
@@ -314,7 +314,7 @@ def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_p
     def full(path, *_):
         raise UserError(f"{path}: cannot be written: No space left on device")
 
-    monkeypatch.setattr("hardsplat.io.splats.save_planes", full)
+    monkeypatch.setattr("hardsplat.io.model.save_planes", full)
     words = "No space left on device .step 30.; step 30 with .* is saved"
     refuses(words, train, settings(scene, tmp_path))
     assert saved(tmp_path) == [30]

@@ -94,7 +94,7 @@ def test_what_is_none_and_what_may_be_one(tmp_path):
         (dict(size=(256, 200)), "is 256x200, and a panorama of all directions is twice as wide"),
         (dict(size=(1, 1)), "is 1x1, and a panorama of all directions"),
         (dict(size=(16, 8)), "a panorama of 16x8 pixels has views of 5x5, too small to use"),
-        (dict(w=512, h=256), "is 256x128, but its camera 1 in the model is 512x256"),
+        (dict(w=300, h=150), "is 256x128, but its camera 1 in the model is 300x150"),
         (dict(count=1), "all 6 cameras stand at one point"),
     ):
         assert words in refusal(load_scene, scene(tmp_path, **how), test_every=0)
