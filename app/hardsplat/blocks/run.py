@@ -234,8 +234,8 @@ class BlockTraining:
             views, near = table.pop("views"), self.settings.scene.near_plane
             metrics["evaluations"] = [{"step": steps, **table}]
             scaffold = self.scaffold.splats
-            own = views, near, config.run.device
-            metrics["seams"] = at_seams(plan, self.scene, scaffold, *own)
+            device = config.run.device
+            metrics["seams"] = at_seams(plan, self.scene, scaffold, views, near, device)
         return metrics
 
     def _home(self, block: SceneBlock) -> Path:

@@ -98,8 +98,8 @@ class Scaffold:
 
     def settings(self, given: TrainConfig, ends: bool = False) -> TrainConfig:
         """`given` as blocks have it: cameras are refined already, and the near plane is that which
-        the whole scene chose. ends: as a polish has it, which
-        is without exposures where blocks end without them."""
+        the whole scene chose. ends: as a polish has it, which is without exposures where blocks end
+        without them."""
         lit = given.exposure.exposure == "auto" and self.config.exposure.corrected
         until = 1.0 if lit else given.exposure.exposure_until  # as auto decides
         exposure = self.config.exposure.exposure if self.config.exposure.corrected else "none"

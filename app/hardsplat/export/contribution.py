@@ -28,7 +28,6 @@ from hardsplat.results.model import find_model
 
 # evenly spaced; more change the order of few splats. On a processor fewer.
 MOST_VIEWS, FEW_VIEWS = 300, 100
-DIRECTIONS = 64  # views whose directions count, evenly spaced among these
 PART = 1 << 13  # splats that a thread takes at once: what it makes of them fits a cache
 HIDDEN = 3e-4  # of all contributions: splats that have no more together can be left out
 
@@ -84,26 +83,20 @@ class SeenSplats:
 
     def directions(self, sh_degree: int) -> np.ndarray:
         """(N, (sh_degree + 1)^2) float64: sum over the pixels of all cameras of alpha times the
-        transmittance in front times the SH basis in the direction of view, whose mean is that of
-        DIRECTIONS of them."""
+        transmittance in front times the SH basis in the direction of view."""
         n, means = len(self.gaussians), self.gaussians.means
-        total, counted = np.zeros((n, (sh_degree + 1) ** 2)), np.zeros(n)
+        total = np.zeros((n, (sh_degree + 1) ** 2))
 
         def add(first: int, camera: Camera, weight: np.ndarray) -> None:
             shown = first + np.flatnonzero(weight[first : first + PART])
             rays = means[shown] - np.float32(camera.position)
             rays /= np.maximum(np.linalg.norm(rays, axis=1, keepdims=True), np.float32(1e-30))
-            total[shown, 1:] += weight[shown, None] * basis(rays, sh_degree)[:, 1:]
-            counted[shown] += weight[shown]
+            total[shown] += weight[shown, None] * basis(rays, sh_degree)
 
-        every = -(-len(self.cameras) // DIRECTIONS)
         with ThreadPoolExecutor(CORES) as pool:  # arrays of this size leave Python to others
-            for i, (camera, weight) in enumerate(zip(self.cameras, self.weights())):
-                total[:, 0] += weight
-                if i % every == 0:
-                    list(pool.map(partial(add, camera=camera, weight=weight), range(0, n, PART)))
-        total[:, 1:] *= (total[:, 0] / np.maximum(counted, 1e-30))[:, None]
-        total[:, 0] *= SH_C0
+            for camera, weight in zip(self.cameras, self.weights()):
+                for _ in pool.map(partial(add, camera=camera, weight=weight), range(0, n, PART)):
+                    pass
         return total
 
     def weights(self) -> Iterator[np.ndarray]:

@@ -79,7 +79,11 @@ def near_of(splats: Gaussians) -> float:
     """The near plane for splats, or points, of which no run tells, world units: that of a training,
     or in small units less."""
     near, reach = TrainConfig().scene.near_plane, scene_bounds(splats).reach
-    return near if near <= MOST_OF_REACH * reach else float(f"{PLANE_OF_REACH * reach:.1g}")
+    return near if near <= MOST_OF_REACH * reach else with_one_digit(PLANE_OF_REACH * reach)
+
+
+def with_one_digit(distance: float) -> float:
+    return float(f"{distance:.1g}")
 
 
 def run_of(file: Path) -> Path:

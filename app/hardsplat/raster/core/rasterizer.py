@@ -311,10 +311,8 @@ class Rasterizer:
         """Replaces the buffers whose size changes. Those of before go first: frames fill what they
         read, and there is never memory for both. After OutOfMemory there are those of before; none,
         and capacities of 0, where others have taken their memory."""
-        sizes, held = (
-            self._pair_bytes(pairs, checkpoints),
-            (self.pair_capacity, self.checkpoint_capacity),
-        )
+        sizes = self._pair_bytes(pairs, checkpoints)
+        held = self.pair_capacity, self.checkpoint_capacity
         if (pairs, checkpoints) == held:
             return
         before = self._pair_bytes(*held) if self.pair_capacity else {}

@@ -104,8 +104,8 @@ class RunFiles:
             from hardsplat.io.model import save_model
 
             durable, antialiased = not self._late, self.job.config.raster.antialiased
-            around = views.cameras, views.extent
-            save_model(self.folder, names, planes, *around, antialiased, durable)
+            cameras, extent = views.cameras, views.extent
+            save_model(self.folder, names, planes, cameras, extent, antialiased, durable)
 
         return self.background.do("splats", work, nbytes, line="splats")
 

@@ -24,7 +24,7 @@ from hardsplat.model.framing import nearest_to_axes
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import unused
 from hardsplat.results.folder import is_complete
-from hardsplat.results.model import find_model
+from hardsplat.results.model import find_model, with_one_digit
 from hardsplat.settings.option import flag
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.scene import StartSettings
@@ -212,7 +212,7 @@ def check_points(config: TrainConfig, depths: np.ndarray) -> Nearer | None:
     hidden = float(np.mean(depths < near))
     if hidden <= MOST_HIDDEN:
         return None
-    better = _rounded(PLANE_OF_NEAREST * np.quantile(depths, 0.01))
+    better = with_one_digit(PLANE_OF_NEAREST * np.quantile(depths, 0.01))
     what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than {near:g}"
     if "near_plane" not in config.typed:
         return Nearer(better, what)
@@ -230,7 +230,7 @@ def nearer_in(config: TrainConfig, extent: float) -> Nearer | None:
     if "near_plane" in config.typed or near <= NEAR_OF_EXTENT * extent:
         return None
     what = f"cameras are {extent:.2g} world units from one another, beside a near plane of {near:g}"
-    return Nearer(_rounded(PLANE_OF_EXTENT * extent), what)
+    return Nearer(with_one_digit(PLANE_OF_EXTENT * extent), what)
 
 
 def nearer_of(config: TrainConfig, init: Path) -> Nearer | None:
@@ -240,11 +240,6 @@ def nearer_of(config: TrainConfig, init: Path) -> Nearer | None:
     if "near_plane" in config.typed or near >= config.scene.near_plane:
         return None
     return Nearer(near, f"{init} has splats in small units")
-
-
-def _rounded(distance: float) -> float:
-    """With one digit."""
-    return float(f"{distance:.1g}")
 
 
 def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None:
