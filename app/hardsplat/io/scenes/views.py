@@ -24,7 +24,7 @@ _LEAST_EXTENT = 1e-15  # world units; squares of less, and of more than its inve
 # distances of cameras from their mean over that from the origin, which are rounding of one place
 _ROUNDING = 1e-12
 # of the extent, by which float32 numbers of the size of the cameras' positions differ, and above
-# which splats have no place, or their last steps are lost (docs/results/capture.md)
+# which splats have no place, or their last steps are lost
 _COARSEST, _COARSE = 1e-3, 3e-5
 
 
