@@ -12,6 +12,7 @@ from tools import words
 
 DOCUMENTS = words.tracked(words.DOCUMENTS)
 FILES = words.tracked((".",))
+PAGES = [name for name in FILES if name.endswith(".md")]
 ENDINGS = "py|glsl|comp|frag|vert|geom|toml|sh"
 # files of other places or of an example
 SOMEWHERE_ELSE = {"config.toml", "NAME.glsl", "make_depth_scale.py", "mine.py", "mine.glsl"}
@@ -22,12 +23,30 @@ def without_code(text):
     return re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+def anchors(path):
+    """What links into a page may name: its headings, as forges write them."""
+    titles = re.findall(r"^#+ (.*)", without_code(path.read_text()), flags=re.MULTILINE)
+    plain = [re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title).lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links(name):
     path = words.ROOT / name
-    for target in re.findall(r"\]\(([^)#\s]+)", without_code(path.read_text())):
+    for target in re.findall(r"\]\(([^)\s]+)", without_code(path.read_text())):
         if not target.startswith(("http:", "https:")):
-            assert (path.parent / target).exists(), target
+            file, _, anchor = target.partition("#")
+            page = path.parent / file if file else path
+            assert page.exists(), target
+            assert not anchor or anchor in anchors(page), target
+
+
+def test_code_names_pages_that_exist():
+    for name in FILES:
+        if name.endswith((".py", ".toml", ".glsl", ".comp")):
+            text = (words.ROOT / name).read_text()
+            named = re.findall(r"docs/(?:architecture|guide|results)/[\w-]+\.md", text)
+            assert set(named) <= set(FILES), name
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
