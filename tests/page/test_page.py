@@ -81,6 +81,20 @@ def test_splats_that_cannot_be_seen_are_left_out():
     refuses(words, choose.kept, g, min_opacity=1.0)
 
 
+def test_what_is_no_longer_finite_leaves_its_group():
+    g = splats(100)
+    chosen = choose.choice(g.means, g.scales, g.opacities, [], 20, np.arange(100), share=0.5)
+    assert len(chosen.whole) == 10 and len(chosen.rest) == 90 and len(chosen.edges) == 11
+    first, second = chosen.rest[:9], chosen.rest[9:18]
+    g.sh[chosen.whole[3], 1], g.means[first[2], 0], g.quats[second] = np.nan, np.inf, 0
+    left = chosen.splats(g.__getitem__)
+    assert len(left) == 18 and np.isfinite(left.means).all() and np.isfinite(left.sh).all()
+    wanted = choose.merged(g[np.delete(first, 2)], np.array([0]))
+    np.testing.assert_allclose(left.means[9], wanted.means[0], rtol=1e-6)
+    g.quats[:] = 0
+    refuses("no splat is left whose numbers are finite", chosen.splats, g.__getitem__)
+
+
 def test_fewer_splats_keep_the_image(device):
     """Merged splats close holes of a wall that the most important ones alone leave open."""
     rng, n = np.random.default_rng(1), 2000

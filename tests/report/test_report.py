@@ -11,6 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hardsplat.io.splats import load_splats
+from hardsplat.model import morton
+from hardsplat.page.choose import Choice
+from hardsplat.page.export import PageScene
+from hardsplat.page.pack import Packed
+from hardsplat.page.unpack import unpack
 from hardsplat.report import run as report
 from hardsplat.results import pictures as saved
 from hardsplat.settings.presets import save_config
@@ -18,6 +24,7 @@ from hardsplat.train import Watcher
 from hardsplat.train import run_training as train
 from hardsplat.train.run.trainer import Trainer
 from tests.helpers.browser import open_page, parts
+from tests.helpers.splat_files import some_splats
 from tests.helpers.training import settings
 
 
@@ -171,6 +178,38 @@ def test_it_opens_in_chromium(finished, tmp_path):
     assert 'data-cut="30% inset(0px 70% 0px 0px) true"' in dom
     assert len(shot.getcolors(1 << 24)) > 20
     assert shot.getpixel((2, 2)) in ((255, 255, 255), (22, 23, 26))
+
+
+def test_its_viewer_has_the_last_values_of_splats_that_were_chosen_before(
+    on_device, scene, tmp_path, monkeypatch
+):
+    chosen, choose = [], report.viewer_choice
+
+    def noted(planes, shown):
+        chosen.append((planes, choose(planes, shown)))
+        return chosen[-1][1]
+
+    monkeypatch.setattr(report, "viewer_choice", noted)
+    train(settings(scene, tmp_path, max_steps=40, batch_steps=5, means_lr=0.1, means_lr_final=0.1))
+    ((planes, which),) = chosen
+    last = load_splats(tmp_path / "splats.ply")
+    assert which.count == len(last) == planes["means"].shape[1]
+    g = last[which.whole]
+    g, before = (part[morton.order(g.means)] for part in (g.means, planes["means"][0][which.whole]))
+    step = np.ptp(g) / (2**14 - 1)
+    assert np.abs(before - g).max() > 4 * step
+    text = (tmp_path / "report.html").read_text()
+    header = json.loads(re.search(r'class="hs-header">(.*?)</script>', text)[1])
+    data = base64.b64decode(re.search(r'class="hs-data">([^<]*)<', text)[1])
+    np.testing.assert_allclose(unpack(Packed(header, data)).means, g, atol=step)
+
+
+def test_splats_that_were_chosen_of_another_number_are_chosen_again():
+    g = some_splats(50, 1)
+    few, planes = Choice(49, *(np.zeros(n, int) for n in (1, 0, 1))), g.planes(1)
+    shown, nothing = PageScene("a scene"), lambda: None
+    again = report.viewer_of(planes, shown, nothing, few)
+    assert again == report.viewer_of(planes, shown, nothing) and '"splats": 50' in again
 
 
 @pytest.mark.parametrize("part", ["viewer_of", "write_report", "write_page"])

@@ -12,6 +12,7 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import schedule
 from hardsplat.train.job.schedule import Schedule
+from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import open_session, same_state, settings
 
 
@@ -116,3 +117,12 @@ def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
     when, last = Schedule(config).averaging, config.run.max_steps
     assert when.begins == first and when.next_sample(0) == (min(first, last) or when.every)
     assert when.is_sample(last) == (first <= last)
+
+
+@pytest.mark.parametrize(("stop", "chosen"), [(500, 850), (940, 960), (1000, 990)])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_splats_are_chosen_once_there_will_be_no_others(strategy, stop, chosen):
+    given = dict(strategy=strategy, max_steps=1000, refine_every=30, refine_stop_iter=stop)
+    run = Schedule(TrainConfig.of(data_dir=".", refine_start_iter=50, cap_max=900, **given))
+    later = [n for n in range(run.chosen_from + 1, 1000) if run.strategy.due(n)]
+    assert run.chosen_from == (850 if strategy == "none" else chosen) and not later

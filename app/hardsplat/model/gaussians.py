@@ -152,13 +152,10 @@ class Gaussians:
         """From what `planes` returns; a sky may have no texels. Values are not checked: training
         may leave some that are not finite."""
         n, rest = planes["means"].shape[1], planes["shN"].shape[0]
-        scales = np.empty((n, 3), np.float32)
-        opacities = np.empty(n, np.float32)
+        scales, opacities = activated(planes)
         sh = np.empty((n, 1 + rest, 3), np.float32)
 
         def fill(part: slice) -> None:
-            logits = planes["logit_opacities"][0, part, 0]
-            scales[part], opacities[part] = _activated(planes["log_scales"][0, part], logits)
             sh[part, 0] = planes["sh0"][0, part]
             sh[part, 1:] = planes["shN"][:, part].transpose(1, 0, 2)
 
@@ -222,11 +219,19 @@ def first_values(quantity: Quantity, items: int, sh_degree: int) -> np.ndarray:
     return np.full(quantity.shape(items, sh_degree), quantity.first, np.float32)
 
 
-def _activated(log_scales, logit_opacities) -> tuple[np.ndarray, np.ndarray]:
-    """float32 scales and opacities, computed in float64: beyond float32 a scale is infinite."""
-    with np.errstate(over="ignore"):
-        scales = np.exp(np.asarray(log_scales, np.float64)).astype(np.float32)
-    return scales, logistic(np.asarray(logit_opacities, np.float64)).astype(np.float32)
+def activated(planes: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """float32 scales (N, 3) and opacities (N,) of trained values (1, N, width) by name, computed in
+    float64: beyond float32 a scale is infinite."""
+    logs, logits = planes["log_scales"][0], planes["logit_opacities"][0, :, 0]
+    scales, opacities = np.empty(logs.shape, np.float32), np.empty(len(logs), np.float32)
+
+    def fill(part: slice) -> None:
+        with np.errstate(over="ignore"):
+            scales[part] = np.exp(np.asarray(logs[part], np.float64))
+        opacities[part] = logistic(np.asarray(logits[part], np.float64))
+
+    in_blocks(len(logs), _BLOCK, fill)
+    return scales, opacities
 
 
 def logistic(x: np.ndarray) -> np.ndarray:

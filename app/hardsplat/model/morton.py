@@ -38,14 +38,19 @@ def order(points: np.ndarray) -> np.ndarray:
     the others, shell by shell, because they would squeeze them into few keys."""
     shell = _shells(points)
     if not shell.any():
-        found = keys(points, points.min(axis=0), points.max(axis=0))
-        return np.argsort(found, kind="stable")
+        return np.argsort(keys(points, *_corners(points)), kind="stable")
     found = np.empty(len(points), np.uint64)
     for k in np.unique(shell):
         rows = np.flatnonzero(shell == k)
         inside = points[rows]
-        found[rows] = keys(inside, inside.min(axis=0), inside.max(axis=0))
+        found[rows] = keys(inside, *_corners(inside))
     return np.lexsort((found, shell))
+
+
+def _corners(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(3,) lowest and highest of (N, 3) points."""
+    columns = np.ascontiguousarray(points.T)  # rows of three take five times as long
+    return columns.min(axis=1), columns.max(axis=1)
 
 
 def _shells(points: np.ndarray) -> np.ndarray:
@@ -53,7 +58,8 @@ def _shells(points: np.ndarray) -> np.ndarray:
     beyond."""
     some = points[:: max(1, len(points) >> 16)].astype(np.float64)
     middle = np.median(some, axis=0)
-    away = lambda these: np.abs(these - middle).max(axis=1)  # noqa: E731
+    # of three columns, in a third of the time that rows of three take
+    away = lambda these: np.abs(these.T - middle[:, None]).max(axis=0)  # noqa: E731
     core = _CORE * max(float(np.quantile(away(some), 0.9)), 1e-30)
     out = np.empty(len(points), np.uint8)
 

@@ -7,19 +7,20 @@ import functools
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.base.version import __version__
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import look_at, scene_bounds, spread
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.page.choose import kept
+from hardsplat.page.choose import Choice, choice, foremost, kept, visible
 from hardsplat.page.pack import MOST_SPLATS, Packed, pack
 from hardsplat.tables import keys
 
@@ -107,42 +108,49 @@ def write_page(
     return WrittenPage(path, len(chosen), len(data), len(packed.data))
 
 
-def small_viewer(
-    gaussians: Gaussians,
+def small_choice(
+    means: np.ndarray,
+    scales: np.ndarray,
+    opacities: np.ndarray,
     shown: PageScene,
     budget_bytes: int = SMALL_BYTES,
-    picture: Callable[[], np.ndarray | None] | None = None,
-) -> str:
-    """A fragment of HTML of at most about that many bytes, which starts at a click: splats in it
-    are as many of the most important as fit, with colour of degree 1.
+    most: int = MOST_SPLATS,
+) -> Choice:
+    """Which splats a small viewer shows: as many as fit about into so many bytes. most: splats that
+    it is made of, of which no more than the most important ones are looked at. Raises UserError
+    where none is left."""
+    rows = np.flatnonzero(visible(means, scales, opacities, MIN_OPACITY))
+    if not len(rows):
+        raise UserError(f"none of {len(means):,} splats is left")
+    cameras = _estimated_from(shown)
+    if len(rows) > most:
+        rows = rows[foremost(means[rows], scales[rows], opacities[rows], cameras, most)]
+    known = _PICTURE_BYTES if shown.picture is None else len(picture_uri(shown.picture))
+    splats = max(1, int((budget_bytes - _AROUND - known) / _BASE64 / _PER_SPLAT))
+    return choice(means, scales, opacities, cameras, min(splats, MOST_SPLATS), rows)
 
-    picture: waits for the picture that `shown` has not yet, while splats are chosen. The page
-    around it needs `style()` and allows inline scripts, inline styles, images from data: and
-    workers from blob: URLs. Raises UserError where no splat is left.
-    """
 
+def _estimated_from(shown: PageScene) -> list[Camera]:
     everywhere = list(shown.cameras.values())
-    cameras = [everywhere[i] for i in spread(len(everywhere), _ESTIMATED_FROM)]
+    return [everywhere[i] for i in spread(len(everywhere), _ESTIMATED_FROM)]
 
-    def fragment(chosen: Gaussians) -> tuple[str, int]:
-        """With these splats, and the bytes that they take."""
+
+def small_viewer(chosen: Gaussians, shown: PageScene, budget_bytes: int = SMALL_BYTES) -> str:
+    """A fragment of HTML of at most about that many bytes, which starts at a click: the splats of a
+    small_choice, or as many of the most important as fit, with colour of degree 1.
+
+    The page around it needs `style()` and allows inline scripts, inline styles, images from data:
+    and workers from blob: URLs.
+    """
+    for _ in range(5):
         packed = pack(chosen)
         viewer = _viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)
-        return f"{viewer}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
-
-    known = 0 if shown.picture is None else len(picture_uri(shown.picture))
-    around = _AROUND + (_PICTURE_BYTES if picture else known)
-    splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
-    chosen = gaussians
-    for _ in range(5):
-        # of those that are left, for there are much fewer of them
-        chosen = kept(chosen, cameras, min(splats, MOST_SPLATS), MIN_OPACITY, sh_degree=1)
-        if picture:
-            shown, picture = replace(shown, picture=picture()), None
-        text, data = fragment(chosen)
+        text, data = f"{viewer}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
         if len(text) <= budget_bytes:
             break
-        splats = max(1, int(0.98 * splats * (budget_bytes - len(text) + data) / data))
+        # of those that are left, for there are much fewer of them
+        splats = max(1, int(0.98 * len(chosen) * (budget_bytes - len(text) + data) / data))
+        chosen = kept(chosen, _estimated_from(shown), splats, sh_degree=1)
     return text
 
 

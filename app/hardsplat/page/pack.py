@@ -25,15 +25,16 @@ it as finely as ten bits hold a component that may be anything.
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from hardsplat.base.deflate import deflated
 from hardsplat.base.parallel import in_blocks
 from hardsplat.model import chunks, morton
+from hardsplat.model.camera import rotation_matrix
 from hardsplat.model.chunks import CHUNK
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
@@ -64,13 +65,13 @@ def pack(gaussians: Gaussians) -> Packed:
     if not 0 < n <= MOST_SPLATS:
         raise ValueError(f"a page holds 1 to {MOST_SPLATS} splats, got {n}")
     order, copies = _ordered(gaussians)
-    n = len(order)
-    bounds, positions = _positions(gaussians.means[order])
-    quats, scales = smallest_rotations(gaussians.quats[order], gaussians.scales[order])
+    n, gaussians = len(order), gaussians[order]
+    bounds, positions = _positions(gaussians.means)
+    quats, scales = smallest_rotations(gaussians.quats, gaussians.scales)
     with np.errstate(divide="ignore"):
         logs = np.log(scales.astype(np.float64))
-    colors = 0.5 + SH_C0 * gaussians.sh[order, 0].astype(np.float64)
-    rest = gaussians.sh[order, 1:]
+    colors = 0.5 + SH_C0 * gaussians.sh[:, 0].astype(np.float64)
+    rest = gaussians.sh[:, 1:]
     scale_ends = _scale_ends(logs)
     color_ends = _ends(np.quantile(colors, [0.0005, 0.9995]))
     steps = _sh_steps(rest, degree)
@@ -81,7 +82,7 @@ def pack(gaussians: Gaussians) -> Packed:
         (positions >> 8).astype(np.uint8),
         _bytes(logs, scale_ends),
         (128 + np.rint(quats[:, 1:] * (127 / LARGEST))).astype(np.uint8),
-        np.where(copies, 0, np.maximum(_bytes(gaussians.opacities[order, None], (0, 1)), 1)),
+        np.where(copies, 0, np.maximum(_bytes(gaussians.opacities[:, None], (0, 1)), 1)),
         _less_green(_bytes(colors, color_ends)),
         _less_green(sh).reshape(n, -1),
     ]
@@ -96,8 +97,8 @@ def _ordered(gaussians: Gaussians) -> tuple[np.ndarray, np.ndarray]:
     """Rows in the order of the page, and which of them are copies that cannot be seen, (n,) and (n,
     1)."""
     order = morton.order(gaussians.means)
-    small = np.median(gaussians.scales[order], axis=1)
-    ends = chunks.runs(gaussians.means[order], small, np.full(3, _STEPS))
+    small = np.sort(gaussians.scales, axis=1)[:, 1]
+    ends = chunks.runs(np.take(gaussians.means, order, axis=0), small[order], np.full(3, _STEPS))
     rows, copies = chunks.filled(ends)
     if len(rows) > MOST_SPLATS:  # there is no room for copies
         rows, copies = np.arange(len(order)), np.zeros(len(order), bool)
@@ -107,22 +108,44 @@ def _ordered(gaussians: Gaussians) -> tuple[np.ndarray, np.ndarray]:
 def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(N, 4) unit quaternions and (N, 3) scales of the same Gaussians, with their axes named so
     that w is the largest it can be, and positive."""
-    out, renamed = np.empty((len(quats), 4)), np.empty_like(scales)
-    cube = Rotation.create_group("O")  # the 24 rotations of a cube
-    conjugates = np.roll(cube.inv().as_quat(), 1, axis=1).astype(np.float32)
-    names = np.abs(cube.as_matrix()).argmax(axis=1)  # the old axis that each new axis lies along
+    out, renamed = np.empty((len(quats), 4), np.float32), np.empty_like(scales)
+    turns = _turns_of_a_cube()
+    # the old axis that each new axis lies along
+    names = np.abs(rotation_matrix(*turns.T)).argmax(axis=0).T
 
     def rename(part: slice) -> None:
-        q = quats[part].astype(np.float64)
-        # by the real part of q times each of them
-        best = np.abs(q.astype(np.float32) @ conjugates.T).argmax(axis=1)
-        turned = Rotation.from_quat(np.roll(q, -1, axis=1)) * cube[best]
-        q = np.roll(turned.as_quat(), 1, axis=1)
-        out[part] = q * np.where(q[:, :1] < 0, -1, 1)
+        q = quats[part] / np.linalg.norm(quats[part], axis=1, keepdims=True)
+        # w of q times each of them
+        real = q @ (turns * np.array([1, -1, -1, -1])).T.astype(np.float32)
+        best = np.abs(real).argmax(axis=1)
+        turned = _product(q.T, turns.astype(np.float32)[best].T)
+        out[part] = np.where(turned[0] < 0, -turned, turned).T
         renamed[part] = np.take_along_axis(scales[part], names[best], axis=1)
 
     in_blocks(len(quats), _BLOCK, rename)
     return out, renamed
+
+
+def _turns_of_a_cube() -> np.ndarray:
+    """(24, 4) unit quaternions wxyz that bring a cube onto itself: none, about its faces, its
+    edges and its corners."""
+    signs = np.array(list(itertools.product((-1, 0, 1), repeat=4)), np.float64)
+    leads = signs[np.arange(len(signs)), (signs != 0).argmax(axis=1)] > 0  # one of q and -q
+    turns = signs[leads & (np.count_nonzero(signs, axis=1) != 3)]
+    return turns / np.linalg.norm(turns, axis=1, keepdims=True)
+
+
+def _product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """(4, N) of quaternions p and q, (4, N)."""
+    (a, b, c, d), (w, x, y, z) = p, q
+    return np.array(
+        (
+            a * w - b * x - c * y - d * z,
+            a * x + b * w + c * z - d * y,
+            a * y - b * z + c * w + d * x,
+            a * z + b * y - c * x + d * w,
+        )
+    )
 
 
 def _positions(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

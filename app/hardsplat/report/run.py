@@ -6,7 +6,7 @@ import logging
 import tomllib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import Field
+from dataclasses import Field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,9 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import written
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.model.gaussians import OWN, Gaussians
-from hardsplat.page.choose import foremost
-from hardsplat.page.export import PageScene, small_viewer, source
+from hardsplat.model.gaussians import OWN, Gaussians, activated
+from hardsplat.page.choose import Choice
+from hardsplat.page.export import PageScene, small_choice, small_viewer, source
 from hardsplat.report import charts
 from hardsplat.report.page import data_uri, pictures, template_of, write_page
 from hardsplat.report.plots import curves
@@ -31,6 +31,7 @@ from hardsplat.tables.pictures import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
 NAME, CURVES, TEMPLATE = "report.html", "loss.png", "run.html"
+CHOSEN_BY = ("means", "log_scales", "logit_opacities")  # splats of the viewer
 # splats that the viewer is made of, which holds some 130 000: those of them that matter most, and
 # others merged
 MOST_SHOWN = 2_000_000
@@ -135,17 +136,32 @@ def shown_of(
     return PageScene(scene.name, cameras, settings.near_plane, background, antialiased)
 
 
+def viewer_choice(planes: Mapping[str, np.ndarray], shown: PageScene) -> Choice:
+    """Which splats the viewer shows, from trained values of CHOSEN_BY, (planes, N, width) by name.
+    Raises UserError where none is left."""
+    return small_choice(planes["means"][0], *activated(planes), shown, most=MOST_SHOWN)
+
+
 def viewer_of(
-    planes: Mapping[str, np.ndarray], shown: PageScene, picture: Callable[[], np.ndarray | None]
+    planes: Mapping[str, np.ndarray],
+    shown: PageScene,
+    picture: Callable[[], np.ndarray | None],
+    chosen: Choice | None = None,
 ) -> str | None:
     """A viewer of splats as HTML, from their trained values, (planes, N, width) by name; None where
-    no splat is left. picture: see small_viewer."""
+    no splat is left. picture: waits for what its first camera sees. chosen: by earlier values of
+    the same splats."""
     own = {name: planes[name] for name in OWN} | {"shN": planes["shN"][:3]}  # SH degree 1
-    gaussians = Gaussians.from_planes(own)
-    if len(gaussians) > MOST_SHOWN:
-        gaussians = gaussians[foremost(gaussians, list(shown.cameras.values()), MOST_SHOWN)]
+
+    def rows_of(rows: np.ndarray) -> Gaussians:
+        part = {name: np.take(values, rows, axis=1) for name, values in own.items()}
+        return Gaussians.from_planes(part)
+
     try:
-        return small_viewer(gaussians, shown, picture=picture)
+        if chosen is None or chosen.count != planes["means"].shape[1]:
+            chosen = viewer_choice(planes, shown)
+        splats = chosen.splats(rows_of)
+        return small_viewer(splats, replace(shown, picture=picture()))
     except UserError as error:
         log.info("note: the report has no view in 3D: %s", error)
         return None

@@ -17,6 +17,7 @@ from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy
 
 SAMPLES, RAREST = 10, 50  # at least so many samples, and one in so many steps
+CHOSEN = 0.85  # of a run, after which threads choose the splats that its report shows
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,7 @@ class Averaging:
         last = self.strategy.steps
         if not self.steps:
             return last + 1
-        step = max(last - self.steps, 0)
-        while step < last and (due := self.strategy.next_due(step)) < last:
-            step = due
+        step = self.strategy.fixed_from(last - self.steps)
         return last - (last - step) // self.every * self.every
 
     def next_sample(self, step: int) -> int:
@@ -130,6 +129,12 @@ class Schedule:
         if self.settled:
             steps = min(steps, (self.steps - self.settled) // 3)
         return Averaging(steps, self.strategy)
+
+    @cached_property
+    def chosen_from(self) -> int:
+        """The step from which on splats may be chosen for the report: there will be no others, and
+        these move little."""
+        return self.strategy.fixed_from(round(CHOSEN * self.steps))
 
     @property
     def exposed_until(self) -> int:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -38,6 +38,10 @@ from hardsplat.train.session.session import Session
 from hardsplat.train.session.store import Allocate, fresh
 from hardsplat.train.watchers.log import Log
 
+if TYPE_CHECKING:
+    from hardsplat.page.choose import Choice
+    from hardsplat.page.export import PageScene
+
 T = TypeVar("T")
 REPORT = "report.html"
 LATE = 1 << 25  # bytes of splats from which a finished run has them synced after its end
@@ -53,6 +57,7 @@ class RunFiles:
         self._prepared = False
         # the report's viewer, and the render that it begins with
         self._viewer: Future[str | None] | None = None
+        self._choice: Future[Choice | None] | None = None  # of its splats
         self._first: Future[Future[np.ndarray] | None] = Future()
         self._stopped = False
         self._unsynced: tuple[Path, ...] = ()  # what a finished run has left to be synced
@@ -154,16 +159,35 @@ class RunFiles:
             self._prepared = True
             self.background.do("report", _prepare, line="report")
 
+    def choose(self, planes: Mapping[str, np.ndarray], name: str | None) -> None:
+        """Has the splats of the report's viewer chosen ahead, by trained values of CHOSEN_BY. name:
+        see viewer."""
+
+        def work() -> Choice | None:
+            from hardsplat.report.run import viewer_choice
+
+            with suppress(Exception):  # what fails here does so again at the end, which says it
+                return viewer_choice(planes, self._shown_from(name))
+            return None
+
+        self._choice = self.background.do("viewer", work, _bytes_of(planes), line="viewer")
+
+    def _shown_from(self, name: str | None) -> PageScene:
+        from hardsplat.report.run import shown_of
+
+        c = self.job.config
+        return shown_of(self.scene, c.scene, c.raster.antialiased, name)
+
     def viewer(self, planes: Mapping[str, np.ndarray], name: str | None) -> None:
         """The report's viewer of a model from its trained values, which begins at the held-out
         view `name`. Made while held-out views are measured."""
 
         def work() -> str | None:
-            from hardsplat.report.run import shown_of, viewer_of
+            from hardsplat.report.run import viewer_of
 
-            c = self.job.config
-            shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
-            return viewer_of(self.all_splats(planes), shown, self._first_render)
+            shown = self._shown_from(name)
+            chosen = self._choice.result() if self._choice else None
+            return viewer_of(self.all_splats(planes), shown, self._first_render, chosen)
 
         if self.job.part.reports:
             guarded = partial(_guarded, work, "the report has no view in 3D")
@@ -324,6 +348,7 @@ class Keeper:
         self.state, self._taken_at = state, time.monotonic()
         self._copies = HostCopies(files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
+        self._chosen = False  # splats for the report
         device = session.device
         self._budget, self._looked, self._armed = device.memory_budget(), time.monotonic(), True
         self._least = int(min(LEAST, SHARE * device.memory_bytes))
@@ -331,7 +356,7 @@ class Keeper:
     def begin_again(self, first: Checkpoint) -> None:
         """Takes the state at the first step for the newest, and drops checkpoints of what was
         trained before."""
-        self.state, self._taken_at = first, time.monotonic()
+        self.state, self._taken_at, self._chosen = first, time.monotonic(), False
         self.files.drop_checkpoints()
 
     def take(self) -> None:
@@ -421,6 +446,20 @@ class Keeper:
             f"step {self.state.step} with {self.state.splats:,} splats is saved: continue with "
             f"{resume_command(folder)}{cap}"
         )
+
+    def choose(self, view: str | None) -> None:
+        """Has the splats that the report shows chosen, once, before the last step: the end would
+        wait for that. view: see last."""
+        session, files = self.session, self.files
+        due = session.schedule.chosen_from <= session.step < session.schedule.steps
+        # a sky, which becomes splats too, still changes
+        if due and not self._chosen and files.job.part.reports and not files.job.items["texel"]:
+            from hardsplat.report.run import CHOSEN_BY
+
+            self._chosen = True
+            session.drain()
+            with self.log.off_clock("files"):
+                files.choose(session.store.some(CHOSEN_BY), view)
 
     def check_memory(self) -> None:
         """Before an allocation fails because other programs take the memory of the device: saves

@@ -226,6 +226,7 @@ class Trainer:
                     if s.exposed and s.step >= s.schedule.exposed_until:
                         s.end_exposures()
                     self.keeper.keep()
+                    self.keeper.choose(self._first_view)
                 s.drain()
                 if s.step == s.schedule.steps:
                     s.finish()
@@ -242,6 +243,11 @@ class Trainer:
             raise KeyboardInterrupt(self.stopping.asked)
         self.close()
         return metrics
+
+    @property
+    def _first_view(self) -> str | None:
+        """The first held-out view, with which the report's viewer begins."""
+        return next((view.name for view in self.scene.held_out), None)
 
     @contextmanager
     def _rescued(self) -> Iterator[None]:
@@ -391,9 +397,8 @@ class Trainer:
     def write_last(self) -> None:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
-        first = next((view.name for view in self.scene.held_out), None)
         stopped = self.stopping.asked
-        with self.keeper.last(None if stopped else first) as planes:
+        with self.keeper.last(None if stopped else self._first_view) as planes:
             self.held_out.measure(planes)
             if self.stopping.asked and not stopped:
                 self.files.end_viewer()

@@ -3,7 +3,7 @@ checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -159,6 +159,11 @@ class SplatStore:
     def values(self) -> dict[str, np.ndarray]:
         """The trained values of splats and sky, (planes, items, width) by name."""
         return self.parameters.values(self.count())
+
+    def some(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """The trained values of splats of these names."""
+        n = self.count()
+        return {name: self.parameters.read(name, n) for name in names}
 
     def trained(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels."""

@@ -78,6 +78,14 @@ class Strategy:
         the run where nothing will."""
         return self.steps
 
+    def fixed_from(self, step: int) -> int:
+        """The first number of steps, `step` or more, after which nothing is due before the last
+        one: splats stay the same ones from there on."""
+        step = max(step, 0)
+        while step < self.steps and (due := self.next_due(step)) < self.steps:
+            step = due
+        return step
+
     def prunings(self) -> list[int]:
         """Steps after which splats are pruned towards a number that is to be left."""
         return []
