@@ -38,6 +38,14 @@ def test_tasks_of_a_line_keep_their_order_and_others_do_not_wait_for_them(monkey
     background.close()
 
 
+def test_somebody_has_a_turn_while_tasks_are_waited_for():
+    background, gate = Background(), threading.Event()
+    task = background.do("a file", lambda: gate.wait(20))
+    background.finish(quiet=True, turn=gate.set)
+    assert task.result() is True
+    background.close()
+
+
 def test_no_wait_is_without_a_limit(monkeypatch):
     """A thread that hangs, on a disk that is gone for example, costs a UserError with its name."""
     monkeypatch.setattr(module, "PATIENCE", 0.2)

@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import time
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hardsplat.base.errors import UserError
 from hardsplat.io.splats import load_splats
 from hardsplat.model import morton
 from hardsplat.page.choose import Choice
@@ -238,6 +241,34 @@ def test_a_run_that_is_to_end_while_it_is_measured_does_without_a_viewer(
     assert (tmp_path / "ckpts" / "ckpt_4.npz").is_file() and (tmp_path / "splats.ply").is_file()
     text = (tmp_path / "report.html").read_text()
     assert "curves" in text.lower() and "hs-data" not in text
+
+
+def test_a_run_that_is_to_end_while_it_waits_for_its_viewer_does_without(
+    on_device, scene, tmp_path, monkeypatch
+):
+    ended = []
+
+    def endless(planes, shown, picture, chosen, check):
+        picture()
+        while not ended:
+            with suppress(UserError):
+                check()
+                time.sleep(0.01)
+                continue
+            ended.append(True)
+
+    monkeypatch.setattr(report, "viewer_of", endless)
+    with Trainer(settings(scene, tmp_path, max_steps=4)) as run:
+        begin = run.files.report
+
+        def begun(*given):
+            begin(*given)
+            run.stopping.asked = 2
+
+        monkeypatch.setattr(run.files, "report", begun)
+        metrics = run.train()
+    assert ended and metrics["steps"] == 4 and len(metrics["evaluations"]) == 1
+    assert "hs-data" not in (tmp_path / "report.html").read_text()
 
 
 def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, monkeypatch):

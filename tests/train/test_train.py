@@ -33,6 +33,8 @@ from hardsplat.train.job.facts import Views, fitting
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.measure import Asked, Evaluator, evaluation_frame, measure_all
 from hardsplat.train.run.outcome import besides_training
+from hardsplat.train.run.photographs import PhotographLoader
+from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies.strategy import RESET_OPACITY
 from hardsplat.train.watchers.log import Log
@@ -49,6 +51,24 @@ from tests.helpers.training import (
 # For runs so short that the published rates hardly move anything.
 EXACT = dict(rasterizer="tiled", deterministic=True)
 FAST = {"opacities_lr": 0.1, "sh0_lr": 0.01, "scales_lr": 0.01}
+
+
+def test_ctrl_c_while_photographs_are_read_leaves_no_folder(
+    on_device, scene, tmp_path, monkeypatch
+):
+    def interrupted(self, quiet):
+        assert (there / "result").is_dir()
+        raise KeyboardInterrupt(2)
+
+    monkeypatch.setattr(PhotographLoader, "training", interrupted)
+    there = tmp_path / "new" / "folders"
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(settings(scene, there / "result"))
+    assert tmp_path.is_dir() and not (tmp_path / "new").exists()
+    (there / "result").mkdir(parents=True)  # not of the run, which leaves it
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(settings(scene, there / "result"))
+    assert (there / "result").is_dir()
 
 
 @pytest.fixture(scope="module")

@@ -80,10 +80,13 @@ class Background:
                 if not task.future.cancelled() and (error := task.future.exception()):
                     raise error
 
-    def finish(self, quiet: bool = False) -> dict[str, float]:
-        """Waits for all tasks, with a progress line when that takes long. Returns the seconds that
-        this took until the last one of each name was done. Raises what one of them raised, after
-        the others are done, and where nothing is done any more."""
+    def finish(
+        self, quiet: bool = False, turn: Callable[[], object] = lambda: None
+    ) -> dict[str, float]:
+        """Waits for all tasks, with a progress line when that takes long. turn: called ten times a
+        second meanwhile. Returns the seconds that this took until the last one of each name was
+        done. Raises what one of them raised, after the others are done, and where nothing is done
+        any more."""
         begun, bar, waiting = time.perf_counter(), None, self._open()
         hidden = True if quiet else None
         everything, ended = len(waiting), begun
@@ -91,6 +94,7 @@ class Background:
         try:
             while waiting:
                 wait([task.future for task in waiting], timeout=0.1, return_when=FIRST_COMPLETED)
+                turn()
                 now, before = time.perf_counter(), len(waiting)
                 seconds |= dict.fromkeys((t.what for t in waiting), now - begun)
                 waiting = self._open()

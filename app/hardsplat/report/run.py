@@ -147,21 +147,25 @@ def viewer_of(
     shown: PageScene,
     picture: Callable[[], np.ndarray | None],
     chosen: Choice | None = None,
+    check: Callable[[], object] = lambda: None,
 ) -> str | None:
     """A viewer of splats as HTML, from their trained values, (planes, N, width) by name; None where
     no splat is left. picture: waits for what its first camera sees. chosen: by earlier values of
-    the same splats."""
+    the same splats. check: raises UserError, after which there is no viewer, where nobody waits for
+    it any more."""
     own = {name: planes[name] for name in OWN} | {"shN": planes["shN"][:3]}  # SH degree 1
 
     def rows_of(rows: np.ndarray) -> Gaussians:
+        check()
         part = {name: np.take(values, rows, axis=1) for name, values in own.items()}
         return Gaussians.from_planes(part)
 
     try:
         if chosen is None or chosen.count != planes["means"].shape[1]:
             chosen = viewer_choice(planes, shown)
-        splats = chosen.splats(rows_of)
-        return small_viewer(splats, replace(shown, picture=picture()))
+        splats, first = chosen.splats(rows_of), picture()
+        check()
+        return small_viewer(splats, replace(shown, picture=first))
     except UserError as error:
         log.info("note: the report has no view in 3D: %s", error)
         return None

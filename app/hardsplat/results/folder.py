@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -51,14 +52,23 @@ def check_folder(path: Path) -> None:
     _check_access(there)
 
 
-def make_folder(path: Path) -> None:
-    """Raises UserError where nothing can be written, before time is spent on what should go
-    there."""
+def make_folder(path: Path) -> list[Path]:
+    """Returns the folders that it made, the innermost first. Raises UserError where nothing can be
+    written, before time is spent on what should go there."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
     try:
         ensure_folder(path)
     except OSError as error:
         raise UserError(f"cannot make the folder {path}: {error.strerror}; {ADVICE}") from None
     _check_access(path)
+    return missing
+
+
+def remove_empty(made: Sequence[Path]) -> None:
+    """Removes those of the folders that make_folder made in which there is nothing."""
+    with suppress(OSError):
+        for folder in made:
+            folder.rmdir()
 
 
 def archive_run(

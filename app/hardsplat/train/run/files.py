@@ -187,7 +187,8 @@ class RunFiles:
 
             shown = self._shown_from(name)
             chosen = self._choice.result() if self._choice else None
-            return viewer_of(self.all_splats(planes), shown, self._first_render, chosen)
+            everything = self.all_splats(planes)
+            return viewer_of(everything, shown, self._first_render, chosen, self._check)
 
         if self.job.part.reports:
             guarded = partial(_guarded, work, "the report has no view in 3D")
@@ -195,9 +196,11 @@ class RunFiles:
 
     def _first_render(self) -> np.ndarray | None:
         render = self._first.result()
+        return render.result() if render else None
+
+    def _check(self) -> None:
         if self._stopped:
             raise UserError("the run was stopped")
-        return render.result() if render else None
 
     def end_viewer(self) -> None:
         """Has the report do without its viewer, unless that is nearly there: somebody wants the run
@@ -222,11 +225,11 @@ class RunFiles:
             lost = f"{self.folder / REPORT} is not written"
             self.background.do("report", partial(_guarded, work, lost), line="report")
 
-    def finish(self, metrics: dict, clock: PhaseClock) -> dict:
+    def finish(self, metrics: dict, clock: PhaseClock, turn: Callable[[], object]) -> dict:
         """Waits for all that was started, then writes metrics.json with the seconds of all phases
-        and of what was waited for, and returns it. Raises UserError for a file that cannot be
-        written; of a report a note says so."""
-        metrics["seconds"]["files"] = self.background.finish(self.job.config.run.quiet)
+        and of what was waited for, and returns it. turn: see Background.finish. Raises UserError
+        for a file that cannot be written; of a report a note says so."""
+        metrics["seconds"]["files"] = self.background.finish(self.job.config.run.quiet, turn)
         metrics["seconds"]["parts"] = clock.read()
         path = self.folder / "metrics.json"
         write_json(path, metrics, durable=not self._late)
@@ -251,8 +254,8 @@ class RunFiles:
         write_report(self.folder, metrics, shown, lambda: viewer.result() if viewer else None)
 
     def close(self) -> None:
-        """Drops what was not started."""
-        self.picture(None)
+        """Drops what was not started, and the viewer."""
+        self.end_viewer()
         self.background.close()
 
 

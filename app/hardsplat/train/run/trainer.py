@@ -23,7 +23,7 @@ from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
-from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
+from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder, remove_empty
 from hardsplat.settings.option import flag
 from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig
@@ -106,6 +106,7 @@ class Trainer:
         self.bar: Bar | None = None
         self._on_device, self._in_use = ExitStack(), ExitStack()  # what is freed, what is closed
         self._stopped, self._full = False, False
+        self._asked = False  # for the end, before the last step
         self.folder = folder_of(config.run, config.scene)
         check_folder(self.folder)
         self.clock.begin("load")
@@ -118,7 +119,7 @@ class Trainer:
             print_notes(config, self.scene)
             if self.place:
                 tqdm.write(f"note: {self.place.note(self.scene)}")
-            make_folder(self.folder)
+            self._in_use.callback(remove_empty, make_folder(self.folder))
             self._in_use.callback(FolderLock(self.folder).release)
             remove_abandoned(self.folder)
             # by a thread, while the device is opened
@@ -397,11 +398,10 @@ class Trainer:
     def write_last(self) -> None:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
-        stopped = self.stopping.asked
-        with self.keeper.last(None if stopped else self._first_view) as planes:
+        self._asked = bool(self.stopping.asked)
+        with self.keeper.last(None if self._asked else self._first_view) as planes:
             self.held_out.measure(planes)
-            if self.stopping.asked and not stopped:
-                self.files.end_viewer()
+            self._end_soon()
         self.files.learnt(self.keeper.state, self.held_out.refined)
 
     def write_results(self) -> dict:
@@ -415,7 +415,12 @@ class Trainer:
         if not self.watchers.lingering:
             self.watchers.close()
             self._on_device.close()  # while threads write files
-        return self.files.finish(metrics, self.clock)
+        return self.files.finish(metrics, self.clock, self._end_soon)
+
+    def _end_soon(self) -> None:
+        """Waits for no viewer where somebody asked for the end after the last step."""
+        if self.stopping.asked and not self._asked:
+            self.files.end_viewer()
 
     def close(self) -> None:
         """Frees what the run has on the device. May be called again."""
