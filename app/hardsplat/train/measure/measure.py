@@ -174,11 +174,19 @@ class Evaluator:
             self._begin()
             self._once(record)
 
-    def _drawn(self, camera: Camera) -> np.ndarray:
-        """(H, W, 4) as it was drawn."""
+    def room(self, photo: np.ndarray) -> np.ndarray:
+        """Memory for what is drawn of the view of a photograph. It is written to, which takes
+        longer for fresh memory than the copy, and which any thread may do."""
+        return np.full((*photo.shape[:2], 4), 0, self._target.texel)
+
+    def _drawn(self, camera: Camera, room: np.ndarray | None) -> np.ndarray:
+        """(H, W, 4) as it was drawn, in `room` if there is any."""
         texels = self._own[_TARGET].array(self._target.texel)
-        texels = texels.reshape(self.height, self.width, 4)
-        return texels[: camera.height, : camera.width].copy()
+        texels = texels.reshape(self.height, self.width, 4)[: camera.height, : camera.width]
+        if room is None:
+            return texels.copy()
+        np.copyto(room, texels)
+        return room
 
     def measure(
         self,
@@ -189,16 +197,17 @@ class Evaluator:
         asked: Asked = Asked(),
         colored: Colored | None = None,
         words: np.ndarray | None = None,
+        room: np.ndarray | None = None,
     ) -> Measured:
         """frame: a contract Frame struct (SH degree, background, near plane). colored: what the
-        camera that took the photograph does to an image, before a fit of colours. words:
-        pack(photo), where it is there."""
+        camera that took the photograph does to an image, before a fit of colours. words, room:
+        pack(photo), self.room(photo), where they are there."""
         self.resources["camera"].upload(camera_data(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
         fitted = asked.fitted or asked.gain
         self._draw(shown := bool(asked.pictures or (fitted and colored)))
-        target = self._drawn(camera) if shown else None
+        target = self._drawn(camera, room) if shown else None
         pixels, background = int(np.count_nonzero(kept(photo))), frame["background"]
         psnr, ssim = loss.read_metrics(self.resources, camera, pixels)
         measured = Measured(name, psnr, ssim, target, photo, background=background)
@@ -268,13 +277,17 @@ def measure_all(
         photographs = asked.photos
         if photographs is None:
             photographs = load_images(views, progress=False)
-        packed = ahead(photographs, lambda photo: (photo, pack(photo)))
+
+        def prepared(photo: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+            return photo, pack(photo), evaluator.room(photo) if asked.pictures else None
+
+        packed = ahead(photographs, prepared)
         bar = Bar(views, desc="measuring", unit="view", leave=False, disable=quiet)
-        for i, (view, (photo, words)) in enumerate(zip(bar, packed)):
+        for i, (view, (photo, words, room)) in enumerate(zip(bar, packed)):
             colored = partial(colors, number=view.number) if colors and colors.planes else None
             camera = asked.cameras[i] if asked.cameras else view.camera
             own = replace(asked, pictures=asked.pictures or i == 0)
-            measured = evaluator.measure(view.name, camera, photo, frame, own, colored, words)
+            measured = evaluator.measure(view.name, camera, photo, frame, own, colored, words, room)
             if also:
                 plain = Asked(pictures=False)
                 m = also.measure(view.name, camera, photo, frame, plain, words=words)
