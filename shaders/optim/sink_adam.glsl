@@ -63,13 +63,13 @@ Stored stored_of(Plane plane, uint i) {
 
 // How far opacities decay in a step: along the derivative of their mean, and at the same rate for
 // all, whatever gradients they have (Loshchilov & Hutter 2019, arXiv 1711.05101). Adam would make
-// long steps of a term in the loss where gradients are small. Splats that are not seen stay.
-vec4 decay_of(Plane plane, vec4 logit, uvec4 item, uint items) {
+// long steps of a term in the loss where gradients are small. Splats that are not seen decay too: so
+// few photographs hold a splat less than many do.
+vec4 decay_of(Plane plane, vec4 logit) {
     if (plane.quantity != QUANTITY_logit_opacities || adam_settings.opacity_decay == 0.0)
         return vec4(0.0);
-    vec4 opacity = 1.0 / (1.0 + exp(-logit)),
-         decay = adam_settings.opacity_decay * opacity * (1.0 - opacity);
-    return mix(vec4(0.0), decay, visible(item, items));
+    vec4 opacity = 1.0 / (1.0 + exp(-logit));
+    return adam_settings.opacity_decay * opacity * (1.0 - opacity);
 }
 
 void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate,
@@ -77,7 +77,7 @@ void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, fl
     vec4 d = d_parameter_terms(plane, before.value, items_in_all(items)) + gradient;
     Stored after = before;
     adam(after.value, after.first, after.second, d, rate);
-    after.value -= rate * decay_of(plane, before.value, item, items);
+    after.value -= rate * decay_of(plane, before.value);
     for (uint t = FIRST_PARAMETER_TERM; t < PARAMETER_TERMS_END; ++t)
         if (has_term(plane, t))
             terms_here[t - FIRST_PARAMETER_TERM] +=

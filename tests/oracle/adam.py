@@ -3,10 +3,10 @@
 import numpy as np
 
 
-def decayed(logits, seen, lr, decay):
-    """What a step takes from logit opacities of seen splats (AdamW, Loshchilov and Hutter 2019)."""
+def decayed(logits, lr, decay):
+    """What a step takes from logit opacities (AdamW, Loshchilov and Hutter 2019)."""
     opacity = 1 / (1 + np.exp(-logits))
-    return lr * decay * np.where(seen, opacity * (1 - opacity), 0)
+    return lr * decay * opacity * (1 - opacity)
 
 
 def adam_step(param, d_param, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-15):

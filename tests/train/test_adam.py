@@ -103,7 +103,7 @@ def test_steps_against_float64(device, scene, rasterizer, way):
             value = before.buffers[name].astype(np.float64)
             wanted = adam_step(value, d[name], m, v, step + 1, rates[name], *betas)
             if name == "logit_opacities":
-                less = decayed(value, seen[:, None], rates[name], config.adam.opacity_decay)
+                less = decayed(value, rates[name], config.adam.opacity_decay)
                 wanted = (wanted[0] - less, *wanted[1:])
             found = (after.buffers[name], *moments(after, name))
             terms = np.abs(m) + np.abs(d[name])

@@ -25,7 +25,7 @@ TRAIN = subsystem(
             "float beta1": "decay of the first moments",
             "float beta2": "decay of the second moments",
             "float eps": "keeps the division finite",
-            "float opacity_decay": "of opacities that are seen, over their rate",
+            "float opacity_decay": "of opacities, over their rate",
         },
         # The rate of step s is exp(mix(log(first), log(last), (s - since) / (until - since))), or
         # `first` where both are equal (expon_lr_func of Kerbl et al. 2023).

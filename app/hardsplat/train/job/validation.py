@@ -5,8 +5,8 @@ then. They alone decide three things:
 
 - *Exposures*: where a fit of colours explains much of their error, and of the error of trained
   ones, photographs differ in light, and the run begins again with exposures that are trained.
-- *Regularization*: opacities decay, in proportion to the root of their squared error less that of
-  trained photographs. Those of a run that does not overfit stay.
+- *Regularization*: opacities decay in all steps, in proportion to the root of their squared error
+  less that of trained photographs. Those of a run that does not overfit stay.
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
   the others, while all rates fall to their ends and the splats are averaged.
 
