@@ -57,7 +57,7 @@ void main() {
 
 
 @pytest.fixture
-def add(monkeypatch):
+def add(monkeypatch, own_pipelines):
     """Adds a feature and what it trains to the tables."""
 
     def added(quantity: Quantity, parts) -> None:
