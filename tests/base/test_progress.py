@@ -86,12 +86,6 @@ def test_short_work_says_nothing_into_a_pipe(monkeypatch):
     assert out.getvalue() == ""
 
 
-def test_a_terminal_gets_a_bar(monkeypatch):
-    out = stream(monkeypatch, terminal=True)
-    list(Bar(range(5), desc="bonsai", mininterval=0, disable=False))
-    assert "\rbonsai: 100%|" in out.getvalue()
-
-
 def test_notebooks_get_widgets(monkeypatch):
     """Bars are tqdm's own for the place where they run."""
     import tqdm.auto

@@ -61,7 +61,7 @@ def test_an_nvidia_driver_without_its_libraries(manifest, tmp_path, scene):
     none = "no Vulkan device: install "
     own = dict(HARDSPLAT_VALIDATION="0", VK_ICD_FILENAMES="", VK_DRIVER_FILES=str(path))
     done = process("train", scene, "--result-dir", tmp_path / "out", **own)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert re.match(f"hardsplat: error: {none}.*; driver manifests: ", done.stderr)
     assert done.stderr.endswith(f"{why}\n")
     done = process("doctor", **own)

@@ -3,7 +3,6 @@
 import base64
 import io
 import re
-import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,37 +10,27 @@ import pytest
 from PIL import Image
 
 from tests.helpers import needs
-from tests.helpers.devtools import chromium
+from tests.helpers.devtools import Browser, chromium
 
-_CHECK = """<script>addEventListener("load", () => {
+_SEEN = """(() => {
   const broken = [...document.images].filter(i => !i.complete || !i.naturalWidth).length;
   const wide = document.documentElement.scrollWidth > innerWidth;
-  document.title = `broken ${broken} of ${document.images.length}, wide ${wide}`;
-%s
-});</script></body>"""
+  return `broken ${broken} of ${document.images.length}, wide ${wide}`;
+})()"""
 
 
 def open_page(page: Path, folder: Path, script="", size=(1100, 1400)) -> tuple[str, Image.Image]:
-    """(DOM after all scripts, screenshot). script: run in the page. Fails on complaints."""
-    if (found := chromium()) is None:
+    """(what it holds, with its DOM after a script; screenshot). Fails on complaints."""
+    if not chromium():
         pytest.skip(needs.lacking("no Chromium"))
-    copy = folder / f"{page.stem}_checked.html"
-    copy.write_text(page.read_text().replace("</body>", _CHECK % script))
-    flags = "--headless --no-sandbox --disable-gpu --hide-scrollbars".split()
-    flags += [f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}"]
-    dom = _run(found, *flags, "--virtual-time-budget=3000", "--dump-dom", copy.as_uri())
-    _run(found, *flags, f"--screenshot={folder / 'page.png'}", copy.as_uri())
-    with Image.open(folder / "page.png") as picture:
-        return dom, picture.convert("RGB")
-
-
-def _run(*command) -> str:
-    words = [*command[:-1], "--enable-logging=stderr", command[-1]]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    assert not complaints, complaints
-    return done.stdout
+    with Browser(folder, size) as browser:
+        browser.open(page.as_uri())
+        browser.wait("location.protocol == 'file:' && document.readyState == 'complete'")
+        seen = browser.run(_SEEN)
+        browser.run(f"(() => {{ {script} }})()")
+        dom, picture = browser.run("document.documentElement.outerHTML"), browser.screenshot()
+        assert browser.complaints == []
+    return seen + dom, picture
 
 
 def parts(page: Path) -> tuple[list[Image.Image], list[str]]:

@@ -103,28 +103,22 @@ class Browser:
             how = dict(type=kind, x=x, y=y, button=button, buttons=held, clickCount=1)
             self.ask("Input.dispatchMouseEvent", **how)
 
-    def cpu_seconds(self) -> float:
-        """Processor time of the browser so far, hardly changed by other load. Linux alone."""
-        return sum(self._ticks().values()) / os.sysconf("SC_CLK_TCK")
-
-    def _ticks(self) -> dict[int, int]:
-        """Of the browser's processes, by their number."""
-        parents, ticks = {}, {}
+    def _processes(self) -> set[int]:
+        """The numbers of the browser's processes. Linux alone."""
+        parents = {}
         for path in Path("/proc").glob("[0-9]*/stat"):
             try:
-                fields = path.read_text().rpartition(")")[2].split()
+                parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
             except OSError:  # it ended
                 continue
-            pid = int(path.parent.name)
-            parents[pid], ticks[pid] = int(fields[1]), int(fields[11]) + int(fields[12])
         ours = {self._process.pid}
         while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
             ours |= more
-        return {pid: ticks.get(pid, 0) for pid in ours}
+        return ours
 
     def close(self) -> None:
         """Ends all of its processes, which write to the profile to the last."""
-        others = self._ticks()
+        others = self._processes()
         self._process.terminate()
         self._process.wait(20)
         end = time.monotonic() + 20

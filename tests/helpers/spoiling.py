@@ -116,6 +116,6 @@ def spoiled_values(tree, rng):
             elif kind == 2 and type(place[key]) in (int, float):
                 place[key] *= [-1, 0, 1e3, 1e-3, 1e300][rng.integers(5)]
             else:
-                place[key] = STRANGE[rng.integers(len(STRANGE))]
+                place[key] = copy.deepcopy(STRANGE[rng.integers(len(STRANGE))])
             break
     return tree

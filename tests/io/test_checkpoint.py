@@ -27,7 +27,7 @@ from hardsplat.train.session import drawing
 from tests.helpers.splat_files import some_splats
 from tests.helpers.spoiling import takes_at_most
 from tests.helpers.tables import refuses
-from tests.helpers.training import open_session, same_state, settings
+from tests.helpers.training import settings
 from tests.io.test_formats_hostile import array, zipped
 
 ROOT = Path(__file__).parents[2]
@@ -64,24 +64,6 @@ def saved(folder) -> list[int]:
 
 def evaluated(metrics) -> list[int]:
     return [e["step"] for e in metrics["evaluations"]]
-
-
-def test_restoring_changes_no_bit(device, scene, tmp_path):
-    first, second = (open_session(device, settings(scene, seed=seed)) for seed in (5, 42))
-    first.run(7)
-    first.densify()
-    first.run(4)
-    state = first.snapshot()
-    assert state.step == 11 and state.splats > 300
-    assert state.buffers["adam_sh0"].any() and state.buffers["grow_stats"].any()
-    state.log = {"steps": [5, 11]}
-    path = checkpoints.path_of(tmp_path, state.step)
-    checkpoints.save(path, state)
-    loaded = checkpoints.load(path)
-    assert same_state(loaded, state) and loaded.log == state.log
-    second.run(3)
-    second.restore(loaded)
-    assert second.step == 11 and same_state(second.snapshot(), state)
 
 
 def test_the_newest_is_the_one_written_last(tmp_path):

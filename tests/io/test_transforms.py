@@ -1,7 +1,6 @@
 """Scenes of transforms.json in its three conventions, and every way a file can be wrong."""
 
 import json
-import shutil
 
 import numpy as np
 import plyfile
@@ -12,7 +11,6 @@ from hardsplat.io.media.images import over, save_png
 from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import Masks, read_mask
-from hardsplat.io.scenes.poses import save_poses
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.train import run_training as train
 from hardsplat.train.measure.command import evaluate_run
@@ -166,26 +164,6 @@ def test_where_a_point_lands(tmp_path, centre, columns, world, pixel):
     x, y, z = camera.K @ (camera.w2c[:3, :3] @ world + camera.w2c[:3, 3])
     assert z > 0
     np.testing.assert_allclose((x / z, y / z), pixel, atol=1e-12)
-
-
-def test_both_conventions_give_the_same_scene(scene, tmp_path):
-    """Points come from another file, see test_clouds_of_points_beside."""
-    one, there = load_scene(scene), tmp_path / "json"
-    save_poses(there, one, [view.camera for view in one.views], scene)
-    shutil.rmtree(there / "sparse")
-    shutil.copytree(scene / "images", there / "images")
-    other = load_scene(there)
-    assert [f"images/{v.name}" for v in one.views] == [v.name for v in other.views]
-    for a, b in zip(one.views, other.views):
-        np.testing.assert_allclose(a.camera.w2c, b.camera.w2c, atol=1e-12)
-        np.testing.assert_allclose(a.camera.K, b.camera.K)
-        np.testing.assert_array_equal(a.load(), b.load())
-    assert (one.train, one.test) == (other.train, other.test) and not one.notes
-    shutil.copytree(scene / "sparse", there / "sparse")
-    both = load_scene(there)
-    assert [v.name for v in both.views] == [v.name for v in one.views]
-    model = there / "sparse" / "0"
-    assert f"cameras are from {model}; rename that to use transforms.json instead" in both.notes
 
 
 FOUR = (0.03, -0.01, 0.002, -0.001)

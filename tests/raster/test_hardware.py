@@ -63,8 +63,10 @@ SCENE = dict(n=200, width=61, height=47, overlap=12)
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_variant_agrees_with_the_oracle(device, check, format):
     scene = in_range(random_scene(5, sh_degree=2, **SCENE))
-    registries = (REDUCTIONS, ORDERINGS, BLENDINGS, ATOMICS)
-    for rows in itertools.product(*(runnable(device, registry) for registry in registries)):
+    registries = [runnable(device, each) for each in (REDUCTIONS, ORDERINGS, BLENDINGS, ATOMICS)]
+    if format != "float32":  # sums of gradients do not depend on it
+        registries[-1] = registries[-1][:1]
+    for rows in itertools.product(*registries):
         options = dict(zip(("reduction", "ordering", "blending", "atomics"), rows))
         if BLENDINGS[options["blending"]].goes_with(ORDERINGS[options["ordering"]]):
             check(scene, TOLERANCE[format], format=format, block="1x1", **options)
@@ -111,6 +113,8 @@ def test_antialiased(device, check, block, size):
     seed = fresh_seed()
     scene = random_scene(seed, 300, 61, 47, 1, **SIZES[size]) | {"seed": seed}
     check(scene, block=block, antialiased=True)
+    if block != "1x1":
+        return
     images = []
     for antialiased in (False, True):
         options = dict(format="float32", block=block, antialiased=antialiased)
@@ -221,7 +225,7 @@ def test_images_of_all_shapes_are_equal(device, blending):
 @pytest.mark.parametrize("block", BLOCKS)
 def test_segments_agree_with_the_oracle(device, waiting, block, format):
     scene = in_range(random_scene(5, 200, 61, 47, 2, overlap=12))
-    for segments in (2, 7):
+    for segments in (2, 7) if format == "float32" else (3,):
         way = dict(format=format, ordering=waiting, block=block)
         with Renderer(device, segments=segments, **way) as renderer:
             agrees(renderer, scene, TOLERANCE[format], segments)

@@ -222,20 +222,6 @@ def test_lists_whose_memory_others_have_taken(device, scene, monkeypatch, misses
     assert same_state(*[session.snapshot() for session in (first, second)])
 
 
-def test_what_another_rasterizer_needed_says_nothing():
-    needs, lists = PairDemand(), Lists()
-    needs.use("hardware")
-    needs.note(batch([5000], 0))
-    needs.use("tiled")
-    needs.fit(lists, new=True)
-    assert not lists.asked
-    needs.note(batch([100], 2))
-    for name in ("hardware", "tiled"):
-        needs.use(name)
-        needs.fit(lists)
-    assert lists.asked == [(int(n * AHEAD), m, False) for n, m in ((5000, 0), (100, 2))]
-
-
 def test_lists_of_before_go_before_there_are_larger_ones(device, monkeypatch):
     monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", 64)
     with Renderer(device, "tiled") as renderer:

@@ -131,13 +131,6 @@ def test_a_device_with_less_shared_memory_draws(device, monkeypatch):
     less.close()
 
 
-def test_no_device(capsys, monkeypatch):
-    monkeypatch.setattr(instance.Instance, "physical_devices", lambda self: [])
-    assert main(["doctor"]) == 2
-    text = capsys.readouterr().out
-    assert text.startswith("not ready: no Vulkan device: install a GPU driver")
-
-
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterizer):
     """Where memory is what bounds them, and where the largest buffer is."""

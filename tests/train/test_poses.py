@@ -117,7 +117,11 @@ def test_refined_poses_are_scenes_again(scene, tmp_path):
         for view, camera in zip(found.views, cameras):
             assert np.abs(view.camera.w2c - camera.w2c).max() < 1e-9
             assert np.allclose(view.camera.K, camera.K)
+        assert (found.train, found.test) == (given.train, given.test)
     assert np.allclose(load_scene(tmp_path / "colmap").points, given.points)
+    model = shutil.copytree(tmp_path / "poses/sparse", tmp_path / "transforms/sparse") / "0"
+    words = f"cameras are from {model}; rename that to use transforms.json instead"
+    assert words in load_scene(tmp_path / "transforms").notes
 
 
 def test_poses_of_photographs_in_memory(tmp_path):

@@ -146,15 +146,15 @@ def test_backgrounds(steps):
     assert (steps(7, TrainConfig.of(background="black"))[0]["background"] == 0).all()
     assert (steps(7, TrainConfig.of(background="white"))[0]["background"] == 1).all()
 
-    def colours(seed):
+    def colours(seed, count=300):
         config = TrainConfig.of(background="random", seed=seed)
-        return np.stack([steps(s, config)[0]["background"] for s in range(300)])
+        return np.stack([steps(s, config)[0]["background"] for s in range(count)])
 
     first = colours(1)
     assert (first >= 0).all() and (first < 1).all()
     assert len(np.unique(first, axis=0)) == len(first)
-    assert np.array_equal(first, colours(1))
-    assert not np.isin(first, colours(2)).any()
+    assert np.array_equal(first[:30], colours(1, 30))
+    assert not np.isin(first, colours(2, 30)).any()
     assert np.abs(first.mean(axis=0) - 0.5).max() < 0.06  # 3.5 standard errors
     assert np.abs(np.corrcoef(first.T) - np.eye(3)).max() < 0.2
     assert np.abs(np.corrcoef(first[1:].T, first[:-1].T)[:3, 3:]).max() < 0.2

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from hardsplat.cli import COMMANDS
-from hardsplat.io.formats import writable
-from hardsplat.io.splats import load_splats
 from tests.helpers.offered import Item, cover, offered
-from tests.usage.cases import CASES, STEPS, cover_choices, splats, swept
+from tests.usage.cases import CASES, STEPS, cover_choices, swept
 
-# test_train.py, test_processes.py (`view`, `doctor`) and test_every_choice_of_poses
+# test_train.py, test_processes.py (`view`), tests/study (`doctor`) and test_every_choice_of_poses
 APART = {"train", "view", "sfm", "doctor"}
 
 
@@ -25,14 +23,13 @@ def test_every_choice(start, given, command, in_small):
     cover_choices(command, start, given)
 
 
-@pytest.mark.parametrize("axis", ["rasterizer", "format", "strategy"])
-def test_all_of_an_axis(start, small, in_small, axis):
-    how = ("--max-steps", STEPS, f"--{axis}", "all", "--result-dir", "all")
+def test_all_of_an_axis(start, small, in_small):
+    how = ("--max-steps", STEPS, "--strategy", "all", "--result-dir", "all")
     assert start("sweep", small, *how) is None
     swept(Path("all"))
     records = [json.loads((folder / "run.json").read_text()) for folder in in_small]
-    choices = {item[1] for item in offered("sweep")[axis]} - {"auto"}
-    assert {record["settings"][axis] for record in records} == choices
+    choices = {item[1] for item in offered("sweep")["strategy"]}
+    assert {record["settings"]["strategy"] for record in records} == choices
 
 
 def test_every_choice_of_poses(start, small, tmp_path):
@@ -47,14 +44,3 @@ def test_every_choice_of_poses(start, small, tmp_path):
         return None if why and why.replace(own, "small") == without else why
 
     cover(offered("sfm"), run)
-
-
-@pytest.mark.parametrize("suffix", writable())
-def test_every_format(start, given, suffix):
-    """Written, and read again, as a file of ours."""
-    path = Path(f"other{suffix}")
-    assert start("convert", given["RESULT"], path) is None
-    splats(path)
-    assert start("convert", path, "back.ply") is None
-    splats(Path("back.ply"))
-    assert len(load_splats(Path("back.ply"))) == len(load_splats(path))

@@ -59,21 +59,6 @@ def test_goes_on(result, small):
     assert code == 0, said
 
 
-def test_a_sweep(small, tmp_path):
-    """Each of its runs is a process, too."""
-    how = ("--max-steps", STEPS, "--quiet", "--result-dir", tmp_path / "sweep")
-    code, said = ended("sweep", small, "--format", "float16", "unorm8", *how)
-    assert code == 0, said
-    runs = [json.loads(file.read_text()) for file in tmp_path.rglob("run.json")]
-    assert sorted(run["settings"]["format"] for run in runs) == ["float16", "unorm8"]
-    assert all(np.isfinite(run["metrics"]["evaluations"][-1]["psnr"]) for run in runs)
-
-
-def test_the_doctor(result):
-    code, said = ended("doctor")
-    assert code == 0 and said.startswith("ready: ")
-
-
 def test_a_served_result(result):
     """Browsers get a page until Ctrl-C."""
     with subprocess.Popen(

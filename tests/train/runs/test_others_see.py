@@ -47,12 +47,12 @@ def others_see(path, scene) -> float:
     return float(np.mean(found))
 
 
-WORDS = "--max-steps 40 --cap-max 400 --data-factor 1 --quiet"
+WORDS = "--max-steps 12 --cap-max 400 --data-factor 1 --quiet"
 
 
 @pytest.mark.parametrize("flags", PRESETS + OTHERS)
 def test_the_psnr_of_a_run_is_what_others_see(on_device, scene, tmp_path, flags):
-    words = WORDS, "--sh-degree-interval 10 --result-dir", tmp_path
+    words = WORDS, "--sh-degree-interval 3 --result-dir", tmp_path
     assert main(argv("train", scene, flags, *words)) == 0
     last = json.loads((tmp_path / "metrics.json").read_text())["evaluations"][-1]
     assert last["psnr"] == pytest.approx(others_see(tmp_path / "splats.ply", scene), abs=MOST)
