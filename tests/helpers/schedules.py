@@ -159,14 +159,13 @@ def differ(name: str, run) -> bool:
 
 
 def main(scene: str, *missing: str) -> None:
-    if missing:
-        found = []
-        for word in missing:
-            what, case = word.split("@")
-            with undeclared(*what.split(":")):
-                found += [case] if differ(word, cases(Device(), Path(scene))[case]) else []
-    else:
-        found = [name for name, run in cases(Device(), Path(scene)).items() if differ(name, run)]
+    runs, found = cases(Device(), Path(scene)), []
+    for word in missing:
+        what, case = word.split("@")
+        with undeclared(*what.split(":")):
+            found += [case] if differ(word, runs[case]) else []
+    if not missing:
+        found = [name for name, run in runs.items() if differ(name, run)]
     print(f"differ: {'; '.join(found) or 'none'}")
 
 
