@@ -1,4 +1,5 @@
-"""Both rasterizers against the float64 oracle on whatever device the environment names:
+"""Both rasterizers against the float64 oracle on whatever device the environment names, and what
+the doctor says of it:
 `python -m tests.helpers.elsewhere` prints what it finds as JSON. `found` runs it."""
 
 import json
@@ -11,6 +12,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.raster.core.resolve import runnable
 from hardsplat.raster.renderer import Renderer
+from hardsplat.study import doctor
 from hardsplat.tables.gradients import TILE_BACKWARDS
 from tests.helpers.drawing import PARAMETERS, compare, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
@@ -58,9 +60,11 @@ def found(environment: dict[str, str], *words: str) -> dict:
 
 def main(words: list[str]) -> None:
     """words: "tiles" for the tiled rasterizer alone, on a deeper scene."""
-    device, alone = open_device(), "tiles" in words
+    alone = "tiles" in words
+    verdict = "" if alone else doctor.report()[0].splitlines()[0]
+    device = open_device()
     scene = random_scene(SEED, *(DEEP if alone else SMALL))
-    out = {"device": device.name, "lanes": device.subgroup_size}
+    out = {"device": device.name, "lanes": device.subgroup_size, "verdict": verdict}
     out["pushes"] = "push_descriptor" in device.capabilities
     out["tiles"] = {
         name: exact(device, scene, rasterizer="tiled", tile_backward=name)
