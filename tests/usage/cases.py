@@ -133,7 +133,6 @@ CASES = {
     "fit-mesh": Case(
         f"SILHOUETTES --max-steps {STEPS} --texture-size 32 --result-dir OUT", fitted_mesh
     ),
-    "sweep": Case(f"SCENE --max-steps {STEPS} --format float16 --result-dir OUT", swept),
 }
 
 

@@ -10,8 +10,9 @@ from hardsplat.cli import COMMANDS
 from tests.helpers.offered import Item, cover, offered
 from tests.usage.cases import CASES, STEPS, cover_choices, swept
 
-# test_train.py, test_processes.py (`view`), tests/study (`doctor`) and test_every_choice_of_poses
-APART = {"train", "view", "sfm", "doctor"}
+# test_train.py, whose flags `sweep` has; test_processes.py (`view`), tests/study (`doctor`), and
+# test_every_choice_of_poses
+APART = {"train", "sweep", "view", "sfm", "doctor"}
 
 
 def test_every_command_is_here():
