@@ -49,14 +49,13 @@ def result(small, tmp_path_factory):
     return folder
 
 
-def test_goes_on(result, small):
+def test_goes_on(result, small, start):
     """Resumed for more steps, and from a named checkpoint."""
-    code, said = ended("train", result, "--resume", "--max-steps", STEPS + 4, "--quiet")
-    assert code == 0 and json.loads((result / "metrics.json").read_text())["steps"] == STEPS + 4
+    assert start("train", result, "--resume", "--max-steps", STEPS + 4, "--quiet") is None
+    assert json.loads((result / "metrics.json").read_text())["steps"] == STEPS + 4
     newest = max((result / "ckpts").iterdir())
-    how = ("--max-steps", STEPS + 8, "--quiet", "--result-dir", result.parent / "further")
-    code, said = ended("train", small, "--ckpt", newest, *how)
-    assert code == 0, said
+    how = ("--max-steps", STEPS + 8, "--quiet", "--result-dir", "further")
+    assert start("train", small, "--ckpt", newest, *how) is None
 
 
 def test_a_served_result(result):
