@@ -20,9 +20,9 @@ SPHERE = dict(background="sphere", rasterizer="tiled", strategy="none")
 
 
 def test_a_sky_is_optimized_and_leaves_as_splats(on_device, outdoors, tmp_path, capsys):
-    metrics = train(settings(outdoors, tmp_path / "run", max_steps=150, **SPHERE))
+    metrics = train(settings(outdoors, tmp_path / "run", max_steps=80, **SPHERE))
     folder, file = tmp_path / "run", tmp_path / "run" / "splats.ply"
-    plain = train(settings(outdoors, tmp_path / "plain", max_steps=150, strategy="none"))
+    plain = train(settings(outdoors, tmp_path / "plain", max_steps=80, strategy="none"))
     psnr = [m["evaluations"][-1]["psnr"] for m in (metrics, plain)]
     assert psnr[0] > psnr[1] + 1, psnr
     gaussians = load_model(file)
