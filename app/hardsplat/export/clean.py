@@ -185,23 +185,15 @@ def clean(
 
             def without(n: int) -> float:
                 bar.update()
-                return quality(gaussians[_without(order[:n], len(gaussians))])
+                return quality(gaussians[np.delete(np.arange(len(gaussians)), order[:n])])
 
             costs = _affordable(len(order), without)
     count = max(costs)
-    keep = _without(order[:count], len(gaussians))
-    everything = load_splats(file)  # with the splats that show the sky
-    kept = np.concatenate([keep, np.ones(len(everything) - len(keep), bool)])
+    everything = load_splats(file)  # with the splats that show the sky, behind the others
+    kept = np.delete(np.arange(len(everything)), order[:count])
     save_splats(path, everything[kept], antialiased)
     unseen = int(evidence.unseen[order[:count]].sum())
     return Cleaned(path, len(gaussians), count, unseen, costs[0], costs[count])
-
-
-def _without(gone: np.ndarray, n: int) -> np.ndarray:
-    """(n,) bool, all but those."""
-    keep = np.ones(n, bool)
-    keep[gone] = False
-    return keep
 
 
 def _quality(

@@ -23,7 +23,7 @@ from hardsplat.edit.steps import Edit, EditStep
 from hardsplat.export.contribution import SeenSplats, hidden
 from hardsplat.export.cost import Cost, cost_of
 from hardsplat.io.formats import format_to_read, format_to_write
-from hardsplat.io.formats.base import PIECE, SplatStream
+from hardsplat.io.formats.base import PIECE, SplatStream, placed
 from hardsplat.io.formats.frames import UPS, to_ours, turned, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, load_splats, log_dropped, log_lost, note_filter, open_splats
@@ -131,39 +131,27 @@ def convert(
         seen = turned(seen[keep], moved.rotation)
 
     def pieces(what: str) -> Iterator[Gaussians]:
-        at = 0
-        for piece in _shown(splats, what, quiet):
-            which = keep[at : at + len(piece)]
-            at += len(piece)
-            if which.any():
+        for span, piece in placed(_shown(splats, what, quiet)):
+            if (which := keep[span]).any():
                 piece = piece[which]
                 piece.sh = piece.sh[:, : (degree + 1) ** 2]
                 yield moved.splats(piece)
 
     count = int(keep.sum())
     with written(target), ExitStack() as stack:
-        stream = partial(
-            SplatStream,
-            count,
-            degree,
-            antialiased=splats.antialiased,
-            extra=splats.extra,
-            seen=seen,
-        )
-        out = stream(pieces=lambda: pieces("writing"))
+        filtered, extra = splats.antialiased, splats.extra
+        out = SplatStream(count, degree, lambda: pieces("writing"), filtered, extra, seen)
         if means is not None:
-            order = Sorted(target, count, degree, splats.extra)
+            order = Sorted(target, count, degree, extra)
             stack.callback(order.close)
             places = morton_places(means)
             del means
             if seen is not None:
                 seen[places] = seen.copy()
-            at = 0
-            for piece in pieces("sorting"):
-                order.put(piece, places[at : at + len(piece)])
-                at += len(piece)
+            for span, piece in placed(pieces("sorting")):
+                order.put(piece, places[span])
             again = SplatStream(count, degree, order.pieces)
-            out = stream(pieces=lambda: _shown(again, "writing", quiet))
+            out = replace(out, pieces=lambda: _shown(again, "writing", quiet))
         lost = row.write(stack.enter_context(replacing(target)), out)
     log_lost(target, count, lost)
     before, size = format_to_read(source).size(source), target.stat().st_size
@@ -203,12 +191,11 @@ def _chosen(
     """(splats of the file,) bool, which are kept; where they are to be ordered their means (kept,
     3). weights: (splats of the file,) by which the most are kept, else their importance. unseen:
     bool, which are left out."""
-    keep, at = np.zeros(splats.count, bool), 0
+    keep = np.zeros(splats.count, bool)
     dropped: Counter[str] = Counter()
     ranks = np.zeros(splats.count if max_splats else 0, np.float32)
     means = np.empty((splats.count if ordered else 0, 3), np.float32)
-    for piece in _shown(splats, "reading", quiet):
-        span = slice(at, at + len(piece))
+    for span, piece in placed(_shown(splats, "reading", quiet)):
         good = faults(piece, dropped) & edit.inside(piece.means) & (piece.opacities >= min_opacity)
         keep[span] = good if unseen is None else good & ~unseen[span]
         if max_splats:
@@ -216,7 +203,6 @@ def _chosen(
             ranks[span] = np.where(keep[span], rank, -1)
         if ordered:
             means[span] = piece.means
-        at += len(piece)
     log_dropped(source, splats, dropped)
     if max_splats and keep.sum() > max_splats:
         least = np.partition(ranks, -max_splats)[-max_splats]

@@ -14,7 +14,7 @@ from hardsplat.edit.shapes import numbers, shapes_from_flag
 from hardsplat.edit.steps import ENDING, Edit, EditStep, load_edit, on_floor, save_edit, upright
 from hardsplat.edit.steps import scale as scaled
 from hardsplat.export.convert import Converted, convert
-from hardsplat.io.formats.frames import UPS
+from hardsplat.io.formats.frames import UPS, axis
 from hardsplat.io.splats import open_splats
 from hardsplat.results.model import find_model
 
@@ -83,7 +83,7 @@ def edit_splats(
 def _direction(words: Sequence[str]) -> np.ndarray:
     """(3,) of an axis such as -z, or of three numbers. Raises UserError."""
     if len(words) == 1 and words[0] in UPS:
-        return np.eye(3)["xyz".index(words[0][-1])] * (-1 if words[0][0] == "-" else 1)
+        return axis(words[0])
     try:
         out = np.array(numbers("--up", [float(word) for word in words], 3))
     except (UserError, ValueError):

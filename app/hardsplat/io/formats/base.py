@@ -94,10 +94,7 @@ def with_means(
     """Pieces whose colour of degree 0 makes up for what a format changes of higher degrees, where
     it is known from which directions splats are seen. rounded: (bands (n, K - 1, 3), which splats)
     -> the same as the format has them."""
-    at = 0
-    for g in splats.pieces():
-        span = slice(at, at + len(g))
-        at += len(g)
+    for span, g in placed(splats.pieces()):
         if splats.seen is not None and splats.sh_degree:
             sh = g.sh.copy()
             change = g.sh[:, 1:] - rounded(g.sh[:, 1:], span)
@@ -151,6 +148,14 @@ def spans(count: int, size: int = PIECE) -> Iterator[tuple[int, int]]:
     """(first, number) of consecutive pieces."""
     for first in range(0, count, size):
         yield first, min(size, count - first)
+
+
+def placed(pieces: Iterable[Gaussians]) -> Iterator[tuple[slice, Gaussians]]:
+    """Each piece, and which splats of all it has."""
+    at = 0
+    for piece in pieces:
+        yield slice(at, at + len(piece)), piece
+        at += len(piece)
 
 
 def even(pieces: Iterator[Gaussians], size: int) -> Iterator[Gaussians]:

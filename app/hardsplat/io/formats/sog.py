@@ -250,10 +250,8 @@ def encoded(
     height = 4 * math.ceil(splats.count / side / 4)
     planes = [name for name in CHANNELS if palette or name != "shN_labels"]
     images = {n: np.zeros((height * side, CHANNELS[n]), np.uint8) for n in planes}
-    at, extent = 0, np.where(high > low, high - low, 1)
-    for g in splats.pieces():
-        span = slice(at, at + len(g))
-        at += len(g)
+    extent = np.where(high > low, high - low, 1)
+    for span, g in base.placed(splats.pieces()):
         colors = g.sh[:, 0]
         if palette:
             labels = palette.labels(g.sh[:, 1:].reshape(len(g), -1))

@@ -184,12 +184,10 @@ def write(path: Path, splats: SplatStream) -> Lost:
     planes = _planes(3, splats.sh_degree)
     with ExitStack() as stack:
         raw = {name: stack.enter_context(base.scratch(path)) for name in planes}
-        buckets, at = _buckets(splats), 0
+        buckets = _buckets(splats)
         rounded = lambda bands, span: _bytes_of(bands, buckets[span]) / 128 - 1  # noqa: E731
-        for g in base.with_means(splats, rounded):
-            own = buckets[at : at + len(g)]
-            at += len(g)
-            for name, values in _packed(g, grid, own, lost).items():
+        for span, g in base.placed(base.with_means(splats, rounded)):
+            for name, values in _packed(g, grid, buckets[span], lost).items():
                 if name in planes:
                     raw[name].write(values.tobytes())
         flags = _ANTIALIASED * splats.antialiased

@@ -87,11 +87,8 @@ def read(path: Path) -> SplatStream:
             wanted = np.zeros(stream.count, bool)
             for start, n in zip(first[file == number], count[file == number]):
                 wanted[start : start + n] = True
-            at = 0
-            for piece in stream.pieces():
-                which = wanted[at : at + len(piece)]
-                at += len(piece)
-                if which.any():
+            for span, piece in base.placed(stream.pieces()):
+                if (which := wanted[span]).any():
                     yield _of_degree(piece if which.all() else piece[which], degree)
         for stream in around:
             yield from (_of_degree(piece, degree) for piece in stream.pieces())
