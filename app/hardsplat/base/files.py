@@ -246,12 +246,6 @@ class Behind:
         finally:
             self._thread.shutdown()
 
-    def __enter__(self) -> Behind:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
 
 def _sync(path: Path, how: int = os.O_RDWR) -> None:
     """how: of os.open; Windows syncs no file that is open for reading alone."""

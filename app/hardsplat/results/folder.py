@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import ensure_folder, json_of, replacing
+from hardsplat.base.files import ensure_folder, json_of, replacing, written
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import scene_folder
@@ -108,11 +108,8 @@ def _derived(folder: Path) -> set[Path]:
 
 def write_json(path: Path, table: dict, durable: bool = True) -> None:
     """durable: see replacing. Raises UserError when the file cannot be written."""
-    try:
-        with replacing(path, durable) as partial:
-            partial.write_text(json.dumps(table, indent=1) + "\n")
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    with written(path), replacing(path, durable) as partial:
+        partial.write_text(json.dumps(table, indent=1) + "\n")
 
 
 def is_complete(folder: Path, steps: int) -> bool:

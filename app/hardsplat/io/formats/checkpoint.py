@@ -11,7 +11,7 @@ import json
 import zipfile
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -124,7 +124,7 @@ def save(
         with (
             replacing(path, durable) as partial,
             open(partial, "wb") as file,
-            Behind(file) as behind,
+            closing(Behind(file)) as behind,
             zipfile.ZipFile(behind, "w") as archive,
         ):
             numbers = dict(version=VERSION, step=c.step, sh_degree=c.sh_degree)

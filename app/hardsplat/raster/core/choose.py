@@ -346,10 +346,8 @@ def _load(path: Path) -> dict[str, dict]:
 
 
 def _save(path: Path, device: Device, given: str, found: dict) -> None:
-    try:
-        with replacing(path) as partial:
-            about = {"device": device.name, "driver": device.physical.driver}
-            choices = {**_load(path), given: found}
-            partial.write_text(json.dumps({**about, "choices": choices}, indent=1))
-    except OSError:
-        pass  # a read-only home costs a timing per run, nothing else
+    about = {"device": device.name, "driver": device.physical.driver}
+    # a read-only home costs a timing per run, nothing else
+    with suppress(OSError), replacing(path) as partial:
+        choices = {**_load(path), given: found}
+        partial.write_text(json.dumps({**about, "choices": choices}, indent=1))
