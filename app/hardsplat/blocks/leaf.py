@@ -183,19 +183,15 @@ def may_show(
     return found
 
 
-def drop_restart(folder: Path) -> None:
-    """Removes what a block that is done needs no more, six times as much as its splats take."""
-    (folder / START).unlink(missing_ok=True)
-    shutil.rmtree(folder / "ckpts", ignore_errors=True)
-
-
 def work(folder: Path, device: str | None, quiet: bool) -> int:
     """Trains a block, writes its outcome, and returns the exit code."""
     try:
         write_json(folder / OUTCOME, found := train_block(folder, device, quiet))
         grows = json.loads((folder / TASK).read_text(encoding="utf-8"))["grows"]
         if grows and found["status"] == "done":
-            drop_restart(folder)
+            # needed no more, and six times as much as its splats take
+            (folder / START).unlink(missing_ok=True)
+            shutil.rmtree(folder / "ckpts", ignore_errors=True)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         write_json(folder / OUTCOME, {"status": "failed", "error": str(error)})

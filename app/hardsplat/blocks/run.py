@@ -244,15 +244,8 @@ class BlockTraining:
 
     def _shared(self) -> dict:
         """What the tasks of all blocks have in common."""
-        config = self.settings.changed(
-            blocks=None,
-            result_dir=None,
-            device=None,
-            save_steps=(),
-            eval_steps=(),
-            resume=False,
-            quiet=False,
-        )
+        own: dict = dict(blocks=None, result_dir=None, device=None, save_steps=(), eval_steps=())
+        config = self.settings.changed(**own, resume=False, quiet=False)
         return {
             "plan": str((self.folder / NAME).resolve()),
             "scaffold": str(self.scaffold.folder.resolve()),
