@@ -1,6 +1,9 @@
-"""The one exception that reaches people: a line that says what, where and what to do."""
+"""The one exception that reaches people: a line that says what, where and what to do. Also what is
+to be done where any is raised."""
 
 import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class UserError(Exception):
@@ -15,6 +18,16 @@ class OutOfMemory(UserError):
     def __init__(self, message: str, grows_with: str = ""):
         super().__init__(message)
         self.grows_with = grows_with
+
+
+@contextmanager
+def undone(undo: Callable[[], object]) -> Iterator[None]:
+    """Calls `undo` where the block raises, an interrupt too."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 def shown(text: object) -> str:

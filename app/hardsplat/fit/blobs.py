@@ -15,7 +15,7 @@ from hardsplat import contract
 from hardsplat.base.files import written
 from hardsplat.fit.config import FitConfig
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.resources import allocate_all
+from hardsplat.gpu.memory.resources import allocate_all, destroy_all
 
 NUMBERS = contract.CONSTANTS["BLOB"]
 OPACITY, SHARE = 0.7, 0.6  # of a new blob: opacity, deviation over the distance to the next
@@ -124,8 +124,7 @@ class BlobBuffers:
             self.write("adam_blobs", np.zeros((2 * NUMBERS, 0)) if moments is None else moments)
 
     def destroy(self) -> None:
-        for buffer in self.all.values():
-            buffer.destroy()
+        destroy_all(self.all)
 
 
 def growth_of(config: FitConfig, capacity: int) -> tuple[int, dict[int, int]]:

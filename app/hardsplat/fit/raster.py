@@ -14,13 +14,14 @@ from types import SimpleNamespace
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import UserError, undone
 from hardsplat.fit.blobs import BlobBuffers
 from hardsplat.fit.config import FitConfig
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import destroy_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.projection import Projection, allocate_drawn, drawn_bytes
@@ -159,12 +160,9 @@ class WalkRasterizer:
         self._parameters, capacity, target = parameters, parameters.capacity, FORMATS["float32"]
         nbytes = self.projection.nbytes(capacity) | counted_bytes(capacity)
         self._own: dict[str, Buffer | Image] = {**allocate_drawn(device, nbytes)}
-        try:
+        with undone(self.destroy):
             for name in ("target", "d_image") if sink.stores else ("target",):
                 self._own[name] = Image(device, width, height, target.vk, target.texel, name)
-        except OutOfMemory:
-            self.destroy()
-            raise
         self.resources = {**parameters.all, **self._own}
 
     def reserve_pairs(
@@ -189,8 +187,7 @@ class WalkRasterizer:
         recorder.run(run, threads=(groups * run.local_size[0],))
 
     def destroy(self) -> None:
-        for resource in self._own.values():
-            resource.destroy()
+        destroy_all(self._own)
 
 
 # behind a projection that is a Flat

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.errors import undone
 from hardsplat.contract.footprint import by_purpose
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
@@ -68,11 +69,8 @@ class FitSession:
         self.background = np.full(3, float(config.background == "white"))
         self.spacing = float(np.sqrt(self.width * self.height / capacity))
         self.pairs, self._parts, self._recorded = PairDemand(), Owned(), Recordings(device, {})
-        try:
+        with undone(self._parts.destroy):
             self._allocate(capacity, pack(photo), on_batch)
-        except BaseException:
-            self._parts.destroy()
-            raise
 
     def _allocate(
         self, capacity: int, words: np.ndarray, on_batch: Callable[[BatchResult], None]

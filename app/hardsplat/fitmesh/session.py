@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.errors import undone
 from hardsplat.contract.footprint import by_purpose
 from hardsplat.fitmesh.config import MeshConfig
 from hardsplat.fitmesh.model import Mesh
@@ -67,7 +68,7 @@ class MeshSession:
         self.texture_shape, self.texels = texture.shape, texture.shape[0] * texture.shape[1]
         # what the size of the mesh decides, and what it does not; destroyed in this order
         self._sized, self._fixed = Owned(), Owned([photos.buffer])
-        try:
+        with undone(self._fixed.destroy), undone(self._sized.destroy):
             filled = gpu_settings(config, scale)
             filled["views"] = np.stack([camera_data(v) for v in views])
             filled["texels"] = texture.astype(np.float32)
@@ -79,10 +80,6 @@ class MeshSession:
             self.run_of = build_all(device, [*begin.FIT_SCHEDULE_PASSES, *passes])
             self.set_step(0)
             self._allocate(np.zeros((2, len(mesh.vertices), 3)))
-        except BaseException:
-            self._sized.destroy()
-            self._fixed.destroy()
-            raise
 
     def _allocate_shared(self) -> dict[str, Buffer | Image]:
         """What does not depend on the mesh."""

@@ -12,7 +12,7 @@ from typing import Any
 import glfw
 import vulkan as vk
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError, undone
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, begin, free, submit
 from hardsplat.gpu.memory.image import Image, change_layout, record_blit
@@ -66,12 +66,9 @@ class Surface:
             raise UserError(f"{device.name} cannot show windows: it lacks VK_KHR_swapchain")
         self._commands = self._surface = None
         self._free = Fence(device)
-        try:
+        with undone(self.destroy):
             self._surface = self._of_window()
             self._choose()
-        except UserError:
-            self.destroy()
-            raise
 
     def _of_window(self):
         out, instance = vk.ffi.new("VkSurfaceKHR*"), self.device.instance.handle

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.errors import undone
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all, undone
+from hardsplat.gpu.memory.resources import allocate_all, destroy_all
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.tables.formats import FORMATS
@@ -53,7 +56,7 @@ def allocate_show(device: Device, width: int, height: int) -> dict[str, Buffer |
     """`shown`, `values` and `palette` for a canvas of width x height px."""
     out = allocate_all(device, contract.nbytes({"values": width * height, "palette": 1}))
     format = FORMATS["unorm8"]
-    with undone(out):
+    with undone(partial(destroy_all, out)):
         return out | {"shown": Image(device, width, height, format.vk, format.texel, "shown")}
 
 

@@ -18,7 +18,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, undone
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import Owned
@@ -112,7 +112,7 @@ class Renderer:
         if self._key and self._key[0] >= capacity and self._key[1:] == key:
             return
         self._release()
-        try:
+        with undone(self._release):
             parameters = Parameters(
                 self.device, capacity, sh_degree, gradients="all", items={"texel": texels}
             )
@@ -124,9 +124,6 @@ class Renderer:
             raster = make(self.device, parameters, width, height, options, STORE)
             self.raster = self._parts.add(raster)
             self._record()
-        except BaseException:
-            self._release()
-            raise
         self._key = (capacity, *key)
 
     def _record(self) -> None:
@@ -214,15 +211,12 @@ class Renderer:
         self._drawn = None
         self.resources["camera"].upload(camera_data(camera))
         self._forward.run_once()
-        try:
+        with undone(self._release):  # an interrupt too: commands may name buffers that are gone
             if self.raster.reserve_pairs():
                 for recorder in (self._forward, self._backward):
                     self._parts.drop(recorder)
                 self._record()
                 self._forward.run_once()
-        except BaseException:  # an interrupt too: commands may name buffers that are gone
-            self._release()
-            raise
         self._drawn = camera
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:

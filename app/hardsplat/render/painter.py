@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont  # fonts, for which imageio has nothing
 
+from hardsplat.base.errors import undone
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.resources import Owned, buffer_in
+from hardsplat.gpu.memory.resources import Owned, buffer_in, destroy_all
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.frame import camera_data
@@ -98,7 +99,7 @@ class Painter:
         device, width, height = self.device, self.width, self.height
         self._parts = Owned()
         self._recorders: dict[str, Recorder] = {}
-        try:
+        with undone(self.destroy):
             self._streamed = gaussians if isinstance(gaussians, StreamedSplats) else None
             if isinstance(gaussians, StreamedSplats):
                 parameters = Parameters(device, gaussians.capacity, gaussians.sh_degree)
@@ -113,13 +114,9 @@ class Painter:
             self._palettes = {picture: palette_data(picture) for picture in self.pictures}
             self._record()
             self.resources["frame"].upload(self.frame)
-        except BaseException:
-            self.destroy()
-            raise
 
     def _record(self) -> None:
-        for recorder in self._recorders.values():
-            recorder.destroy()
+        destroy_all(self._recorders)
         self._recorders, self.resources = {}, {**self.raster.resources, **self._shown}
         for picture in self._palettes:
             recorder = self._recorders[picture] = Recorder(self.device, self.resources)
@@ -156,7 +153,6 @@ class Painter:
             self._recorders[picture].run_once()
 
     def destroy(self) -> None:
-        for recorder in self._recorders.values():
-            recorder.destroy()
+        destroy_all(self._recorders)
         self._recorders = {}
         self._parts.destroy()

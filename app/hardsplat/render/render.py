@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import ImageColor  # names of colours
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError, undone
 from hardsplat.base.files import check_free, ensure_folder, written
 from hardsplat.base.parallel import THREADS
 from hardsplat.base.progress import Bar
@@ -338,13 +338,10 @@ class PictureWriter:
     ):
         self.out, self.modes, self.transparent = out, modes, transparent
         self._writers: dict[str, VideoWriter] = {}
-        try:
+        with undone(self._close):
             for mode in modes if is_video(out) else ():
                 file = _video(out, mode, modes)
                 self._writers[mode] = VideoWriter(file, camera.width, camera.height, fps)
-        except UserError:
-            self._close()
-            raise
         workers = 1 if self._writers else THREADS
         self._pool, self._most = ThreadPoolExecutor(workers), AHEAD * workers
         self._pending: deque[Future] = deque()

@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, undone
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all, buffer_in, undone
+from hardsplat.gpu.memory.resources import allocate_all, buffer_in, destroy_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.model.camera import Camera
 from hardsplat.tables import quantities
@@ -156,7 +157,7 @@ def allocate_loss(
     needs = metric_bytes(width, height) if squared else contract.nbytes(sizes)
     buffers: dict[str, Buffer | Image] = {**allocate_all(device, needs)}
     if not differences:
-        with undone(buffers):
+        with undone(partial(destroy_all, buffers)):
             form = FORMATS["float32"].vk
             buffers["d_image"] = Image(device, width, height, form, np.float32, "d_image")
     return buffers

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.errors import OutOfMemory, undone
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
@@ -84,7 +84,7 @@ class StepRunner:
         self.device, self._observers, self._owned = device, observers, Owned()
         self.step, self.step_seconds, self._ended_at = 0, 1.0, 0.0
         self._submitted, self._turn, self._recorded = 0, 0, Recordings(device, {})
-        try:
+        with undone(self._owned.destroy):
             self.buffers = allocate_filled(device, settings)
             self._owned.add_all(self.buffers.values())
             for name in ("schedule", history):
@@ -93,9 +93,6 @@ class StepRunner:
                 ring.fill(0)  # a step that is drawn outside of a batch reads it too
             self._slots = [InFlight(device) for _ in range(2)]
             self._owned.add_all(slot.fence for slot in self._slots)
-        except BaseException:
-            self._owned.destroy()
-            raise
         self._history = history  # not as arrays: those would hold the device
 
     def update(self, settings: Mapping[str, np.ndarray]) -> None:

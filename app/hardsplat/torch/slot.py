@@ -13,7 +13,7 @@ from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.gpu.memory.resources import Owned
+from hardsplat.gpu.memory.resources import Owned, destroy_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.parameters import Planes, plane_table
 from hardsplat.raster.core.rasterizer import Rasterizer, pairs_wanted
@@ -78,8 +78,7 @@ class Given:
             self._told = raw
 
     def destroy(self) -> None:
-        for buffer in self._buffers.values():
-            buffer.destroy()
+        destroy_all(self._buffers)
         self._buffers.clear()
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError, undone
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
@@ -60,16 +60,13 @@ class Presenter:
         self._events, self._awake, self._painting = -1, AFTER, False
         self._painted_at = self._resized_at = -1e9
         self._parts, self.device = Owned(), device
-        try:
+        with undone(self.destroy):
             if apart:
                 _yield_threads()
                 self.device = Device(device.name, surfaces=start())
             self.surface = self._parts.add(Surface(self.device, window.handle))
             self.canvas = self._parts.add(Canvas(self.device))
             self._painted = self._parts.add(Fence(self.device))
-        except BaseException:
-            self.destroy()
-            raise
 
     def due(self, changed: bool, lively: bool) -> bool:
         """Whether a frame should and can be drawn now. changed: something to be seen did. lively:
@@ -195,7 +192,7 @@ class Viewer:
         self._photo: np.ndarray | None = None
         self._parts = Owned()
         self._photographs = PhotographCache(self.look.background, self.inputs)
-        try:
+        with undone(self.close):
             self.window = self._parts.add(Window(self.title, self.room or OPENED, self.size))
             interface = Interface(self.window, self.inputs, self.facts, self.look)
             self.interface = self._parts.add(interface)
@@ -205,9 +202,6 @@ class Viewer:
             # reads what the screen has, so it is destroyed before that
             self.face = self._parts.add(Presenter(self.window, self.interface, self.device, own))
             self._fence = self._parts.add(Fence(self.device))
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def shown(self) -> bool:
@@ -259,7 +253,7 @@ class Viewer:
         self.window.poll(INTERFACE / 2 if wait else 0.0)
         if self.window.closing or self.inputs.closing:
             return self.close()
-        try:
+        with undone(self.close):
             self.window.fill(self.inputs.full)
             if not self.interface.typing:
                 self.inputs.fly(self.window.held, self.window.shift)
@@ -269,9 +263,6 @@ class Viewer:
             lively = self._flying or self.busy
             if self.face.due(self.inputs.changed, lively):
                 self.face.paint(self._region, self._shown)
-        except UserError:
-            self.close()
-            raise
         return None
 
     # -- splats

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import vulkan as vk
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError, undone
 from hardsplat.base.parallel import THREADS
 from hardsplat.gpu.device import capabilities, features
 from hardsplat.gpu.device.instance import Instance, ValidationError, choose, validation_wanted
@@ -86,11 +86,8 @@ class Device:
         self.memory_limit = memory_limit()
         validation = validation_wanted() if validation is None else validation
         self.instance = Instance(validation, surfaces)
-        try:
+        with undone(self.instance.destroy):
             self._begin(wanted, draws)
-        except BaseException:
-            self.instance.destroy()
-            raise
         _OPEN.add(self)
 
     def _begin(self, wanted: str | int | None, draws: bool) -> None:

@@ -23,15 +23,11 @@ _SLICE_NS = 200_000_000
 _EAGER = 0.01  # seconds
 
 
-def pool(device: Device):
-    flags, family = _RESET, device.physical.queue_family
-    make = partial(device.create, "CommandPool", flags=flags, queueFamilyIndex=family)
-    return device.shared("command pool", make)
-
-
 def allocate(device: Device):
     """A command buffer, which `free` or the end of the device frees."""
-    level, where = vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, pool(device)
+    level, family = vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, device.physical.queue_family
+    make = partial(device.create, "CommandPool", flags=_RESET, queueFamilyIndex=family)
+    where = device.shared("command pool", make)
     info = vk.VkCommandBufferAllocateInfo(commandPool=where, level=level, commandBufferCount=1)
     (commands,) = vk.vkAllocateCommandBuffers(device.handle, info)
     end = lambda handle, one, _: vk.vkFreeCommandBuffers(handle, where, 1, [one])  # noqa: E731

@@ -3,12 +3,13 @@ and what is destroyed with its owner."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
+from hardsplat.base.errors import undone
 from hardsplat.gpu.device.context import Destroyable, Device
 from hardsplat.gpu.memory.buffer import Buffer, copy_bytes, record_copy
 from hardsplat.gpu.memory.image import Image
@@ -46,15 +47,10 @@ class Owned:
             self._parts.pop().destroy()
 
 
-@contextmanager
-def undone(parts: Mapping[str, Destroyable]) -> Iterator[None]:
-    """Destroys the parts that there are, where the block raises."""
-    try:
-        yield
-    except BaseException:
-        for part in parts.values():
-            part.destroy()
-        raise
+def destroy_all(parts: Mapping[Any, Destroyable]) -> None:
+    """Destroys the parts that there are by now."""
+    for part in parts.values():
+        part.destroy()
 
 
 def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:
@@ -103,7 +99,7 @@ def allocate_filled(device: Device, values: Mapping[str, np.ndarray | int]) -> d
 def allocate_all(device: Device, nbytes: dict[str, int], host: bool = False) -> dict[str, Buffer]:
     """Buffers by name, all of them or, with OutOfMemory, none. host: see Buffer."""
     out: dict[str, Buffer] = {}
-    with undone(out):
+    with undone(partial(destroy_all, out)):
         for name, size in nbytes.items():
             out[name] = Buffer(device, size, name, host=host)
     return out
@@ -135,7 +131,7 @@ def allocate_overlaid(device: Device, nbytes: dict[str, int], lives: Lives) -> d
         return allocate_all(device, nbytes)
     apart = {name: size for name, size in nbytes.items() if name not in lives}
     out = allocate_all(device, apart)
-    with undone(out):
+    with undone(partial(destroy_all, out)):
         out[MEMORY] = Buffer(device, most, MEMORY, grows_with="splats")
         for name, place in places.items():
             out[name] = Buffer(device, sizes[name], name, within=(out[MEMORY], place))

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.errors import undone
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import once
 from hardsplat.gpu.memory.buffer import (
@@ -145,7 +145,7 @@ class Parameters:
         self._planes: dict[str, Planes] = {}
         self._follow: dict[str, Buffer] = {}
         self._fixed: dict[str, Buffer] = {}
-        try:
+        with undone(self.destroy):
             for name in ("counts", "indirect", "planes"):
                 self._fixed[name] = Buffer(device, contract.itemsize(name), name)
             for name in follow:
@@ -156,9 +156,6 @@ class Parameters:
                 self._planes[quantity.name] = planes
                 for role in self._roles(quantity):
                     planes.add(role)
-        except BaseException:
-            self.destroy()
-            raise
         self.write_table()
         for quantity in quantities.QUANTITIES.values():
             if quantity.of != "splat":
@@ -247,12 +244,9 @@ class Parameters:
     def begin_averages(self, n: int) -> None:
         """Keeps averages of the n splats, which begin as the values of these. No step may be in
         flight. Raises OutOfMemory; then none are kept."""
-        try:
+        with undone(self._drop_averages):
             for planes in self.of_splats():
                 planes.add("average")
-        except OutOfMemory:
-            self._drop_averages()
-            raise
         self._copy_roles(n, "value", "average")
         self.write_table()
 

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.errors import OutOfMemory, undone
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import MEMORY, Lives, allocate_overlaid
+from hardsplat.gpu.memory.resources import MEMORY, Lives, allocate_overlaid, destroy_all
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build, build_all
 from hardsplat.gpu.passes.shader import ShaderSource
@@ -118,15 +118,12 @@ class Rasterizer:
         self._sky: ComputePass | None = None
         if isinstance(parameters, Parameters) and parameters.texels:
             self._sky = behind_pass(options.lens, *self._behind())
-        try:
+        with undone(self.destroy):
             for image in self.projection.images:
                 self._add_image(f"target{image}".replace(" ", "_"), self._target())
             if self.projection.differentiates and self.projection.sink.stores:
                 self._add_image("d_image", FORMATS["float32"])  # in training it is the loss's
             self._allocate(self.projection.nbytes(self._capacity))
-        except OutOfMemory:
-            self.destroy()
-            raise
         if options.stochastic and sink and isinstance(parameters, Parameters):
             parameters.set_perturbations(dict(options.stochastic.perturbations))
         self._collect()
@@ -248,8 +245,7 @@ class Rasterizer:
         )
 
     def destroy(self) -> None:
-        for resource in self._own.values():
-            resource.destroy()
+        destroy_all(self._own)
 
     # lists of pairs of splats and parts of the canvas, with as much memory as frames need
 

@@ -16,10 +16,11 @@ from dataclasses import replace
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.errors import undone
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.gpu.memory.resources import Owned, allocate_all
+from hardsplat.gpu.memory.resources import Owned, allocate_all, destroy_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.parameters import Parameters, plane_table
@@ -121,14 +122,11 @@ class WorkingSet:
     ):
         self._parts, self.sh_degree = Owned(), model.sh_degree
         degree = model.sh_degree
-        try:
+        with undone(self._parts.destroy):
             splats = Parameters(device, capacity, degree, moments, "written", follow=follow)
             self.splats = self._parts.add(splats)
             sizes = {"working": capacity * contract.itemsize("working"), **_marks(model)}
             self._own = allocate_all(device, sizes)
-        except BaseException:
-            self._parts.destroy()
-            raise
         self._parts.add_all(self._own.values())
         planes = (*splats.of_splats(), *model.of_splats(others=True))
         table = plane_table({p.quantity.name: p for p in planes})
@@ -182,5 +180,4 @@ def most_shown(
     finally:
         for recorder in recorders:
             recorder.destroy()
-        for buffer in own.values():
-            buffer.destroy()
+        destroy_all(own)

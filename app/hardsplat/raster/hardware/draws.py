@@ -16,14 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from hardsplat import contract
+from hardsplat.base.errors import undone
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
-from hardsplat.gpu.memory.resources import allocate_all, undone
+from hardsplat.gpu.memory.resources import allocate_all, destroy_all
 from hardsplat.gpu.passes.declared import ComputePass, DepthTest, DrawPass, Pipeline
 from hardsplat.raster.core.projection import for_score, scored
 from hardsplat.raster.core.sinks import SCORES
@@ -275,7 +277,7 @@ class FragmentLists(Blocked):
         buffers = allocate_all(device, contract.nbytes(sizes))
         if self.blends:
             return {**buffers}
-        with undone(buffers):
+        with undone(partial(destroy_all, buffers)):
             rejected = DepthImage(device, across, down * self.segments, "unfinished")
             return {**buffers, "unfinished": rejected}
 
@@ -401,7 +403,7 @@ class Ordered(Backward):
         blocks = Buffer(device, across * down * pixels * format.packed, "blocks")
         if not self._rejects:
             return {"blocks": blocks}
-        with undone({"blocks": blocks}):
+        with undone(blocks.destroy):
             rejected = DepthImage(device, across, down * self.segments, "unfinished")
             return {"blocks": blocks, "unfinished": rejected}
 

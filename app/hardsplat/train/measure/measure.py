@@ -16,7 +16,7 @@ from hardsplat.base.progress import Bar
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all
+from hardsplat.gpu.memory.resources import allocate_all, destroy_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import over
@@ -119,8 +119,7 @@ class Evaluator:
 
     def _begin(self) -> None:
         """Forgets what was recorded with the rasterizer's buffers of before."""
-        for recorder in self._recorders.values():
-            recorder.destroy()
+        destroy_all(self._recorders)
         self._recorders.clear()
         self._drawn_from = self.raster.resources
         self.resources = {**self.raster.resources, **self._own}
@@ -243,12 +242,10 @@ class Evaluator:
         return self._colored
 
     def destroy(self) -> None:
-        for recorder in self._recorders.values():
-            recorder.destroy()
+        destroy_all(self._recorders)
         if self._colored is not None:
             self._colored.destroy()
-        for resource in self._own.values():
-            resource.destroy()
+        destroy_all(self._own)
 
 
 def evaluation_frame(settings: SceneSettings, sh_degree: int) -> np.ndarray:

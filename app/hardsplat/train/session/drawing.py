@@ -16,7 +16,7 @@ from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.memory.allocation import step_poison
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
-from hardsplat.gpu.memory.resources import Owned, allocate_all
+from hardsplat.gpu.memory.resources import Owned, allocate_all, destroy_all
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
@@ -244,8 +244,7 @@ class Drawing:
         all_there = Recordings(device, {**self.resources, **self.store.parameters.all, **scratch})
         all_there(self._resorting).run_once()
         all_there.destroy()
-        for buffer in scratch.values():
-            buffer.destroy()
+        destroy_all(scratch)
 
     def drop(self) -> None:
         """Frees it after all that was queued, refinements too, which have no fence."""

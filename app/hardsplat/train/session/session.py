@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.errors import OutOfMemory, undone
 from hardsplat.contract.footprint import by_purpose
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
@@ -91,14 +91,10 @@ class Session:
         self._visible, self.pairs = VisibleShare(job), PairDemand(len(job.views.cameras))
         self.pairs.use(job.rasterizers[0])
         device.usage.restart()
-        try:
+        with undone(self._lasting.destroy), undone(self._owned.destroy):
             self._facts = allocate_filled(device, facts)
             self._lasting.add_all(self._facts.values())
             self._open(job, job.rasterizers[0], timed_rows)
-        except BaseException:
-            self._owned.destroy()
-            self._lasting.destroy()
-            raise
 
     def _open(self, job: Job, rasterizer: str, timed_rows: bool) -> None:
         """What a job has before there are splats."""

@@ -16,7 +16,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import Owned
+from hardsplat.gpu.memory.resources import Owned, destroy_all
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import pairs_wanted
@@ -241,5 +241,4 @@ class Screen:
     def destroy(self) -> None:
         """No frame may be in flight."""
         self._release()
-        for buffer in self._own.values():
-            buffer.destroy()
+        destroy_all(self._own)
