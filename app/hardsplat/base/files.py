@@ -157,6 +157,12 @@ def written(path: Path) -> Iterator[None]:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from None
 
 
+def write_json(path: Path, table: dict, durable: bool = True) -> None:
+    """durable: see replacing. Raises UserError when the file cannot be written."""
+    with written(path), replacing(path, durable) as partial:
+        partial.write_text(json.dumps(table, indent=1) + "\n")
+
+
 def sync_later(*paths: Path) -> None:
     """Has a process of its own sync files that were written without, and ends before it does: a
     disk takes some 10 s a GB (docs/results/files.md). A file that is gone is left out."""

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing, written
+from hardsplat.base.files import replacing, write_json, written
 from hardsplat.blocks.cut import BlockBox
 from hardsplat.blocks.plan import BlockPlan, SceneBlock
 from hardsplat.io.formats import ply
-from hardsplat.results.folder import write_json
 
 TILES, INDEX = "tiles", "tiles.json"
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.files import write_json
 from hardsplat.blocks.plan import BlockPlan, SceneBlock, block_of, load_plan
 from hardsplat.blocks.planner import halved
 from hardsplat.blocks.scaffold import Scaffold
@@ -32,7 +33,6 @@ from hardsplat.io.splats import open_splats, save_splats, usable_pieces
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.region import Region
-from hardsplat.results.folder import write_json
 from hardsplat.settings.presets import of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.workers import as_child

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
-from hardsplat.base.files import replacing
+from hardsplat.base.files import replacing, write_json
 from hardsplat.blocks.cut import BlockBox
 from hardsplat.io.scenes.source import stays_below
 from hardsplat.io.scenes.values import json_in
 from hardsplat.model.region import OPEN, Region
-from hardsplat.results.folder import write_json
 
 NAME, PICTURE, SCHEMA = "plan.json", "plan.png", 1
 DOTS = 50_000  # splats that are drawn

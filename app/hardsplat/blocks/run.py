@@ -19,6 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.files import write_json
 from hardsplat.base.lock import FolderLock
 from hardsplat.blocks.checks import Answer, check_workers
 from hardsplat.blocks.join import SplatSource, join, tile_of
@@ -35,7 +36,6 @@ from hardsplat.results.folder import (
     folder_of,
     make_folder,
     resume_command,
-    write_json,
 )
 from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder

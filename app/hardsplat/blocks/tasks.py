@@ -15,14 +15,14 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError, reason
-from hardsplat.base.files import json_of
+from hardsplat.base.files import json_of, write_json
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.version import __version__
 from hardsplat.blocks.leaf import OUTCOME, START, TASK
 from hardsplat.blocks.plan import SceneBlock
 from hardsplat.gpu.device.instance import NO_DEVICE, Instance, validation_wanted
-from hardsplat.results.folder import OF_A_RUN, archive_run, make_folder, write_json
+from hardsplat.results.folder import OF_A_RUN, archive_run, make_folder
 from hardsplat.settings.option import flag
 from hardsplat.settings.run import BlockSettings
 from hardsplat.settings.train import looked_at

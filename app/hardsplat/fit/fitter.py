@@ -14,6 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.files import write_json
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
@@ -26,7 +27,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.images import over, read_upright, save_png, to_uint8
 from hardsplat.report import charts
 from hardsplat.report.stages import stage_medians
-from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
+from hardsplat.results.folder import archive_run, check_folder, make_folder
 from hardsplat.step.runner import LONGEST_BATCH, BatchResult
 
 OF_A_FIT = tuple("metrics.json blobs.npz reconstruction.png difference.png psnr.png".split())

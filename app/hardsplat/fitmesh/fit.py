@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import write_json
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
@@ -23,7 +24,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.stages import stage_medians
-from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
+from hardsplat.results.folder import archive_run, check_folder, make_folder
 from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME, save_settings
 from hardsplat.settings.train import scene_folder

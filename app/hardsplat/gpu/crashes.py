@@ -6,12 +6,12 @@ that are opened afterwards do without them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hardsplat.base.files import json_of, replacing
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import json_of, write_json
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import PhysicalDevice
 from hardsplat.gpu.passes import shader
@@ -33,10 +33,9 @@ def save(physical: PhysicalDevice, killed: Mapping[str, str]) -> None:
     """Replaces what is kept. Without any, there is no file."""
     path = path_of(physical)
     found = {"device": physical.name, "driver": physical.driver, "killed": dict(killed)}
-    with suppress(OSError):  # a read-only home: doctor still names them
+    with suppress(OSError, UserError):  # a read-only home: doctor still names them
         if killed:
-            with replacing(path) as partial:
-                partial.write_text(json.dumps(found, indent=1))
+            write_json(path, found)
         else:
             path.unlink(missing_ok=True)
 

@@ -8,7 +8,6 @@ skips the probe and believes the driver.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +17,8 @@ from dataclasses import replace
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.files import json_of, replacing
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import json_of, write_json
 from hardsplat.gpu import crashes
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
@@ -233,5 +233,5 @@ def _load(path) -> dict[str, str] | None:
 def _save(path, device: Device, failures: dict[str, str]) -> None:
     found = {"device": device.name, "driver": device.physical.driver, "withdrawn": failures}
     # a read-only home costs a probe per run, nothing else
-    with suppress(OSError), replacing(path) as partial:
-        partial.write_text(json.dumps(found, indent=1))
+    with suppress(UserError):
+        write_json(path, found)

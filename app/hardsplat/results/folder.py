@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import ensure_folder, json_of, replacing, written
+from hardsplat.base.files import ensure_folder, json_of
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import scene_folder
@@ -104,12 +103,6 @@ def _derived(folder: Path) -> set[Path]:
         splats = steps.with_name(steps.name.removesuffix(_STEPS))
         found |= {path for path in (steps, splats) if path.exists()}
     return {path for path in found if not path.name.startswith("earlier_")}
-
-
-def write_json(path: Path, table: dict, durable: bool = True) -> None:
-    """durable: see replacing. Raises UserError when the file cannot be written."""
-    with written(path), replacing(path, durable) as partial:
-        partial.write_text(json.dumps(table, indent=1) + "\n")
 
 
 def is_complete(folder: Path, steps: int) -> bool:

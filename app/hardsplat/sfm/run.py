@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 from contextlib import suppress
@@ -10,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import changed_at, replacing, replacing_folder
+from hardsplat.base.files import changed_at, replacing, replacing_folder, write_json
 from hardsplat.base.progress import Bar
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import FOLDER, Masks
@@ -96,8 +95,7 @@ def sfm(config: SfmConfig) -> Outcome:
         found = done["outcome"] if kept else work(job, folder, progress)
         missing = photographs.left_out | found["missing"]
         outcome = Outcome(**found | dict(missing=missing, seconds=progress.spent))
-        with replacing(folder / REPORT) as partial:
-            partial.write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
+        write_json(folder / REPORT, asdict(outcome))
     except OSError as error:
         raise UserError(f"{error.filename or scene}: {error.strerror or error}") from error
     for line in _summary(outcome, folder):

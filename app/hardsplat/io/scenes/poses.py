@@ -3,14 +3,13 @@ other tools."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from hardsplat.base.files import replacing, written
+from hardsplat.base.files import write_json
 from hardsplat.io.formats.frames import quaternion
 from hardsplat.io.scenes.colmap import write_model
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
@@ -53,9 +52,7 @@ def save_poses(
     write_model(folder / "sparse" / "0", {lens.id: lens for lens in lenses}, images, known)
     if all(lens.model in _KEYS for lens in lenses):
         frames = [_frame(view, lens, c.w2c, root) for (view, c), lens in zip(pairs, lenses)]
-        text = json.dumps({"frames": frames}, indent=1) + "\n"
-        with written(path := folder / "transforms.json"), replacing(path) as partial:
-            partial.write_text(text, encoding="utf-8")
+        write_json(folder / "transforms.json", {"frames": frames})
 
 
 def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:

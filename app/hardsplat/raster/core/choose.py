@@ -14,7 +14,6 @@ looks it up in BACKENDS.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import time
@@ -30,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import OutOfMemory, UserError
-from hardsplat.base.files import json_of, replacing
+from hardsplat.base.files import json_of, write_json
 from hardsplat.base.version import __version__
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
@@ -348,6 +347,5 @@ def _load(path: Path) -> dict[str, dict]:
 def _save(path: Path, device: Device, given: str, found: dict) -> None:
     about = {"device": device.name, "driver": device.physical.driver}
     # a read-only home costs a timing per run, nothing else
-    with suppress(OSError), replacing(path) as partial:
-        choices = {**_load(path), given: found}
-        partial.write_text(json.dumps({**about, "choices": choices}, indent=1))
+    with suppress(UserError):
+        write_json(path, {**about, "choices": {**_load(path), given: found}})

@@ -21,7 +21,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import written
+from hardsplat.base.files import write_json, written
 from hardsplat.base.paths import CHECKOUT
 from hardsplat.base.progress import Bar
 from hardsplat.base.version import __version__
@@ -30,7 +30,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import BACKENDS, fastest
-from hardsplat.results.folder import archive_run, make_folder, write_json
+from hardsplat.results.folder import archive_run, make_folder
 from hardsplat.results.model import find_model
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.axes import blending_of

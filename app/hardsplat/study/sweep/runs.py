@@ -16,9 +16,8 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import json_of, written
+from hardsplat.base.files import json_of, write_json, written
 from hardsplat.base.version import __version__
-from hardsplat.results.folder import write_json
 from hardsplat.study.sweep.plan import SweepJob
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
 

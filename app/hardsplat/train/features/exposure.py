@@ -19,9 +19,8 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import json_of
+from hardsplat.base.files import json_of, write_json
 from hardsplat.gpu.passes.declared import ComputePass, Fill
-from hardsplat.results.folder import write_json
 from hardsplat.step.loss import tiles
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.tables.quantities import Quantity

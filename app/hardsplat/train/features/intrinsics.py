@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import json_of
+from hardsplat.base.files import json_of, write_json
 from hardsplat.gpu.passes.declared import ComputePass
-from hardsplat.results.folder import write_json
 from hardsplat.train.features.feature import Feature, Found, StepParts, one_group
 from hardsplat.train.features.poses import save_cameras
 

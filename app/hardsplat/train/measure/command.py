@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import write_json
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.model import load_model
 from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.results.edited import scene_of
-from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
+from hardsplat.results.folder import archive_run, check_folder, make_folder
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME

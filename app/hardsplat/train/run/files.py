@@ -18,13 +18,13 @@ from tqdm import tqdm
 from hardsplat.base.background import Background, outcome
 from hardsplat.base.clock import PhaseClock
 from hardsplat.base.errors import OutOfMemory, UserError, reason
-from hardsplat.base.files import sync_later
+from hardsplat.base.files import sync_later, write_json
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint, newest
 from hardsplat.io.media.images import over, save_png, to_uint8
 from hardsplat.model.camera import Camera
-from hardsplat.results.folder import resume_command, write_json
+from hardsplat.results.folder import resume_command
 from hardsplat.results.pictures import comparison_name, some_of
 from hardsplat.step.runner import SNAPSHOT_SECONDS
 from hardsplat.tables import quantities
