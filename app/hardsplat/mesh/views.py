@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.ndimage import map_coordinates
 from scipy.spatial import cKDTree
 
 from hardsplat.base.progress import through
@@ -99,10 +100,6 @@ def colors_at(
 
 def bilinear(image: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(N, 3) of an image (H, W, 3) at pixels x and y (N,), whose centres are at +0.5."""
-    bottom, right = image.shape[0] - 1, image.shape[1] - 1
-    x, y = np.clip(x - 0.5, 0, right), np.clip(y - 0.5, 0, bottom)
-    left, top = x.astype(int), y.astype(int)
-    u, v = (x - left)[:, None], (y - top)[:, None]
-    right, bottom = np.minimum(left + 1, right), np.minimum(top + 1, bottom)
-    above = image[top, left] * (1 - u) + image[top, right] * u
-    return above * (1 - v) + (image[bottom, left] * (1 - u) + image[bottom, right] * u) * v
+    at = [np.clip(place - 0.5, 0, side - 1) for place, side in zip((y, x), image.shape)]
+    found = [map_coordinates(each, at, np.float64, order=1) for each in np.moveaxis(image, 2, 0)]
+    return np.stack(found, axis=1)

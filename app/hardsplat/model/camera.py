@@ -141,6 +141,12 @@ class Camera:
         return which[inside], at[inside].astype(int).T, seen[which[inside], 2]
 
 
+def intrinsics(fov: float, width: int, height: int) -> np.ndarray:
+    """(3, 3) of square pixels seen straight on. fov: vertical, radians; width, height: px."""
+    focal = 0.5 * height / np.tan(fov / 2)
+    return np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
+
+
 def held(cameras: Sequence[Camera], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whether the image of each camera holds each of (N, 3) points in world units, as
     Camera.pixels finds it, and the depths there of those that are held, (cameras, N) each."""

@@ -17,7 +17,7 @@ from PIL import Image
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.base.version import __version__
-from hardsplat.model.camera import Camera
+from hardsplat.model.camera import Camera, intrinsics
 from hardsplat.model.framing import look_at, scene_bounds, spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import Choice, choice, foremost, kept, visible
@@ -205,10 +205,8 @@ def _from_afar(setting) -> Camera:
     ahead = np.cross(setting.up, np.eye(3)[np.argmin(np.abs(setting.up))])
     toward = np.cos(0.25) * ahead / np.linalg.norm(ahead) - np.sin(0.25) * setting.up
     away = 1.1 * setting.reach / np.tan(_FOV / 2) * toward
-    width, height = _SIZE
-    focal = 0.5 * height / np.tan(_FOV / 2)
-    K = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
-    return Camera(look_at(setting.centre - away, setting.centre, setting.up), K, width, height)
+    pose = look_at(setting.centre - away, setting.centre, setting.up)
+    return Camera(pose, intrinsics(_FOV, *_SIZE), *_SIZE)
 
 
 def picture_uri(image: np.ndarray, side: int = _PICTURE_SIDE) -> str:

@@ -13,7 +13,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import short_name
 from hardsplat.io.camera_path import CameraPath
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.model.camera import Camera
+from hardsplat.model.camera import Camera, intrinsics
 from hardsplat.model.framing import SceneBounds, direction, look_at, scene_bounds, spread, unit
 from hardsplat.model.gaussians import Gaussians
 
@@ -89,12 +89,6 @@ def along(path: CameraPath, frames: int) -> tuple[np.ndarray, np.ndarray]:
     w2c = np.tile(np.eye(4), (len(R), 1, 1))
     w2c[:, :3, :3], w2c[:, :3, 3] = R, -np.einsum("nij,nj->ni", R, smooth[:, :3])
     return w2c, np.exp(smooth[:, 3:])
-
-
-def intrinsics(fov: float, width: int, height: int) -> np.ndarray:
-    """(3, 3) of square pixels seen straight on. fov: vertical, radians; width, height: px."""
-    focal = 0.5 * height / np.tan(fov / 2)
-    return np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
 
 
 def fitted(camera: Camera, width: int | None = None, height: int | None = None) -> Camera:

@@ -14,10 +14,9 @@ from hardsplat.base.errors import UserError
 from hardsplat.edit.steps import Similarity
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
-from hardsplat.model.camera import Camera, quaternions, rotation_matrix
+from hardsplat.model.camera import Camera, intrinsics, quaternions, rotation_matrix
 from hardsplat.model.framing import spread
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.render.paths import intrinsics
 from hardsplat.serve.door import Address, open_server, quiet
 from hardsplat.tables.pictures import ANYWHERE
 from hardsplat.view.splats.controls import Controls

@@ -17,12 +17,12 @@ from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.streamed_sog import StreamedTree
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.model.camera import Camera
+from hardsplat.model.camera import Camera, intrinsics
 from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.hardware.rasterizer import TIMED
 from hardsplat.raster.hardware.rows import HardwareOptions
-from hardsplat.render.paths import intrinsics, orbit
+from hardsplat.render.paths import orbit
 from hardsplat.render.streaming import sample
 from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of, near_of
