@@ -231,7 +231,7 @@ def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer):
     for name in f"{ordering} float_atomics subgroup_arithmetic subgroup_quad".split():
         mine.withdraw(name, "taken away")
     monkeypatch.setattr(device, "capabilities", mine)
-    assert resolve(device, "ordering of fragments", ORDERINGS, "auto", "--ordering").listed
+    assert ORDERINGS[resolve(device, "ordering of fragments", ORDERINGS, "auto", "ordering")].listed
     changes = PRESET | {"strategy": "mcmc"}
     config = settings(scene, rasterizer=rasterizer, **changes, init_opa=0.5)
     session = open_session(device, config)

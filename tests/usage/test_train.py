@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardsplat.raster.core.resolve import lacking, option_of
-from hardsplat.study.variants import REGISTRIES
+from hardsplat.raster.core.resolve import lacking
+from hardsplat.study.variants import REGISTRIES, option_of
 from tests.helpers.offered import Item, cover, offered
 from tests.usage.cases import STEPS, splats
 from tests.usage.conftest import DRIVERS

@@ -25,7 +25,7 @@ from hardsplat.gpu.memory.resources import destroy_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.projection import Projection, allocate_drawn, drawn_bytes
-from hardsplat.raster.core.resolve import name_of, resolve
+from hardsplat.raster.core.resolve import resolve
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.core.sort import RADIX, SORT_PASSES
 from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
@@ -149,13 +149,14 @@ class WalkRasterizer:
             raise UserError(f"--rasterizer {name}: {device.name} has subgroups of {lanes} lanes")
         pixels = lanes if row.by_subgroup else TILE_PIXELS
         reductions = {name: TILE_BACKWARDS[name] for name in row.reductions}
-        backward = resolve(device, "reduction", reductions, reduction, "--reduction")
-        atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
-        self.rows = SimpleNamespace(names={"reduction": name_of(TILE_BACKWARDS, backward)})
+        reduction = resolve(device, "reduction", reductions, reduction, "reduction")
+        atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "atomics")
+        self.rows = SimpleNamespace(names={"reduction": reduction})
         tiles, group = int(np.prod(_grid(width, height, pixels))), _threads(row, lanes, pixels)
         self.threads = -(-tiles * pixels // group) * group
         self.projection = Flat(sink)
-        walk = walk_passes(row, backward, atomics, width, height, lanes, pixels)
+        variants = row, reductions[reduction], ATOMICS[atomics]
+        walk = walk_passes(*variants, width, height, lanes, pixels)
         self.pipelines = build_all(device, [*self.projection.passes(), *walk])
         self._parameters, capacity, target = parameters, parameters.capacity, FORMATS["float32"]
         nbytes = self.projection.nbytes(capacity) | counted_bytes(capacity)
@@ -196,8 +197,7 @@ FlatRasterizer = WalkRasterizer | TiledRasterizer | HardwareRasterizer
 
 def rasterizer_of(device: Device, wanted: str) -> str:
     """The row of FIT_RASTERS, for 'auto' the first that runs here. Raises UserError."""
-    row = resolve(device, "rasterizer of blobs", FIT_RASTERS, wanted, "--rasterizer")
-    return name_of(FIT_RASTERS, row)
+    return resolve(device, "rasterizer of blobs", FIT_RASTERS, wanted, "rasterizer")
 
 
 def open_rasterizer(

@@ -20,7 +20,7 @@ from hardsplat.contract.footprint import (
 )
 from hardsplat.gpu.device import drivers
 from hardsplat.settings.train import TrainConfig
-from hardsplat.study.variants import REGISTRIES
+from hardsplat.study.variants import REGISTRIES, option_of
 from hardsplat.tables.hardware import ORDERINGS
 
 if TYPE_CHECKING:
@@ -217,7 +217,6 @@ def _auto(device) -> list[str]:
 
 def _variants(device: Device, survey: Survey | None) -> tuple[list[str], list[str]]:
     """The table of all registry rows, and the registries of which none runs."""
-    from hardsplat.raster.core.resolve import option_of
     from hardsplat.raster.core.resolve import runnable as runnable_of
 
     lines, lacking = ["variants"], []
@@ -246,7 +245,7 @@ def _tried(variant: str, note: str, survey: Survey | None) -> str:
 
 def _row(device, name: str, rows, flag: str | None, runnable: list[str]) -> str:
     """Why a row does not run, or not with all; "" where nothing is missing."""
-    from hardsplat.raster.core.resolve import lacking, option_of
+    from hardsplat.raster.core.resolve import lacking
 
     row, capabilities = rows[name], device.capabilities
     if missing := lacking(device, row, f"{option_of(flag or '')} {name}"):

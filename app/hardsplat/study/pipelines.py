@@ -31,7 +31,6 @@ from hardsplat.gpu.passes.pipelines import build
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.choose import trial_scene
 from hardsplat.raster.core.projection import GEOMETRY
-from hardsplat.raster.core.resolve import option_of
 from hardsplat.raster.core.sinks import adam
 from hardsplat.raster.core.sky import behind_pass
 from hardsplat.raster.core.working import cull_passes, gather_pass, step_passes
@@ -40,7 +39,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.settings.typed import RasterizerName
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
 from hardsplat.step.photos import Photos
-from hardsplat.study.variants import REGISTRIES
+from hardsplat.study.variants import REGISTRIES, option_of
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.photographs import LENSES

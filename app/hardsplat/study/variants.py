@@ -20,3 +20,8 @@ REGISTRIES = (
     ("moments of Adam", "--moments", MOMENT_FORMATS),
     ("image fits", "fit --rasterizer", FIT_RASTERS),
 )
+
+
+def option_of(flag: str) -> str:
+    """The option that a flag of the command line sets."""
+    return flag.removeprefix("--").replace("-", "_")

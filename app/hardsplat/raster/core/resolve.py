@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
+from hardsplat.settings.option import flag as flag_of
 
 
 class Variant(Protocol):
@@ -41,11 +42,6 @@ def runnable(device: Device, registry: Mapping[str, Variant], option: str = "") 
     return [name for name, row in registry.items() if not lacking(device, row, f"{option} {name}")]
 
 
-def option_of(flag: str) -> str:
-    """The option that a flag of the command line sets."""
-    return flag.removeprefix("--").replace("-", "_")
-
-
 def lacking(device: Device, row: Variant, variant: str) -> list[str]:
     """What a device lacks for a row, in words. variant: its option and name."""
     missing = device.capabilities.missing(row.needs)
@@ -53,31 +49,28 @@ def lacking(device: Device, row: Variant, variant: str) -> list[str]:
     return [*missing, died] if died else missing
 
 
-def resolve(device: Device, kind: str, registry: Mapping[str, V], name: str, flag: str) -> V:
-    """The variant of that name, or for 'auto' the first that runs here. Raises UserError that says
+def resolve(
+    device: Device, kind: str, registry: Mapping[str, Variant], name: str, option: str
+) -> str:
+    """That name, or for 'auto' that of the first variant that runs here. Raises UserError that says
     what is missing."""
-    option = option_of(flag)
+    flag = flag_of(option)
     running = runnable(device, registry, option)
     missing = {n: ", ".join(lacking(device, v, f"{option} {n}")) for n, v in registry.items()}
     if name == "auto":
         if not running:
             why = "; ".join(f"{n}: {words}" for n, words in missing.items())
             raise UserError(f"{device.name} can run no {kind} ({why}); see hardsplat doctor")
-        return registry[running[0]]
+        return running[0]
     if name not in registry:
         known = ", ".join(registry)
         raise UserError(f"{flag} {name}: there is no such {kind}; choose from {known}")
     if name not in running:
         instead = f"use {flag} {running[0]}" if running else "no other runs here either"
         raise UserError(f"{flag} {name}: {device.name} lacks {missing[name]}; {instead}")
-    return registry[name]
+    return name
 
 
 def ahead(registry: Mapping[str, V], name: str) -> dict[str, V]:
     """The registry with one of its rows before the others."""
     return {name: registry[name], **registry}
-
-
-def name_of(registry: Mapping[str, V], variant: V) -> str:
-    """The name of a variant in its registry."""
-    return next(name for name, each in registry.items() if each is variant)

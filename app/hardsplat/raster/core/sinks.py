@@ -9,7 +9,7 @@ from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.raster.core.resolve import name_of, resolve
+from hardsplat.raster.core.resolve import resolve
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.quantities import Of
@@ -92,8 +92,7 @@ def adam(
 def moments_of(device: Device, name: str) -> str:
     """How moments are stored, a variant of MOMENT_FORMATS. Raises UserError where the device lacks
     what that needs."""
-    found = resolve(device, "storage of moments", MOMENT_FORMATS, name, "--moments")
-    return name_of(MOMENT_FORMATS, found)
+    return resolve(device, "storage of moments", MOMENT_FORMATS, name, "moments")
 
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:

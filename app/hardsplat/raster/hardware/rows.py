@@ -9,8 +9,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
-from hardsplat.raster.core.resolve import V, ahead, name_of, resolve, threshold_of
-from hardsplat.settings.option import flag
+from hardsplat.raster.core.resolve import V, ahead, resolve, threshold_of
 from hardsplat.settings.rasterizers import Options
 from hardsplat.tables.formats import FORMATS, TargetFormat
 from hardsplat.tables.gradients import ATOMICS, REDUCTIONS, Atomics, Reduction
@@ -102,9 +101,8 @@ class Rows:
         names: dict[str, str | int] = {"segments": options.segments or SEGMENTS[0]}
 
         def row(kind: str, title: str, registry: Mapping[str, V], name: str) -> V:
-            found = resolve(device, title, registry, name, flag(kind))
-            names[kind] = name_of(registry, found)
-            return found
+            names[kind] = found = resolve(device, title, registry, name, kind)
+            return registry[found]
 
         format = row("format", "target format", FORMATS, options.format)
         named = options.blending_row

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hardsplat.gpu.device.context import Device
-from hardsplat.raster.core.resolve import name_of, resolve, runnable, threshold_of
+from hardsplat.raster.core.resolve import resolve, runnable, threshold_of
 from hardsplat.settings.rasterizers import Options
 from hardsplat.tables.gradients import ATOMICS, TILE_BACKWARDS, Atomics, TileBackward
 
@@ -36,17 +36,16 @@ class TiledRows:
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
         """Raises UserError for what the device cannot run. The forward pass needs what a backward
         pass needs."""
-        title, flag = "backward pass of tiles", "--tile-backward"
-        backward = resolve(device, title, TILE_BACKWARDS, options.tile_backward, flag)
-        atomics = ATOMICS["cas"]
+        title, option = "backward pass of tiles", "tile_backward"
+        by = resolve(device, title, TILE_BACKWARDS, options.tile_backward, option)
+        backward, atomics = TILE_BACKWARDS[by], "cas"
         # a row that gathers adds no float, so it runs where no atomics do
         if not backward.gathers or options.atomics != "auto" or runnable(device, ATOMICS):
-            atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+            atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "atomics")
         lanes = options.tile_threshold or THRESHOLD
         names: dict[str, str | int] = {"gradient": "stochastic"}
         if not options.stochastic:
-            names = {"tile_backward": name_of(TILE_BACKWARDS, backward)}
-            names["atomics"] = name_of(ATOMICS, atomics)
+            names = {"tile_backward": by, "atomics": atomics}
             if backward.threshold:
                 names["tile_threshold"] = lanes
-        return cls(backward, atomics, threshold_of(device, lanes), names)
+        return cls(backward, ATOMICS[atomics], threshold_of(device, lanes), names)
