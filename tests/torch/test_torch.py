@@ -463,8 +463,11 @@ def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
             copies = [owner for owner in link.placed(given)[1] if isinstance(owner, Lent)]
             assert len(copies) == (how == "shared")
             del copies, image  # and with it the copies of its splats
-            at = link.address(given[0]) + 60 if how == "in place" else None
-            assert all(link.address(t.grad) for t in given) and link.address(given[0][5:]) == at
+            at = link.pool.address(given[0]) + 60 if how == "in place" else None
+            assert (
+                all(link.pool.address(t.grad) for t in given)
+                and link.pool.address(given[0][5:]) == at
+            )
             assert link.peer.synchronized >= 4
             imported = link.peer.imported
             for t in given:

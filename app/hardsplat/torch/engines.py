@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError, undone
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.raster.backends import BACKENDS, fastest
@@ -95,16 +95,13 @@ class Engine:
         """Has the device draw at most as many shots as there are slots for."""
         chosen = self._slots_for(len(shots))
         self.slots = [slot for slot in self.slots if slot not in chosen] + chosen
-        try:
+        with undone(self.release):  # an interrupt too: commands may name buffers that are gone
             for slot, shot in zip(chosen, shots):
                 slot.take(shot)
             grown = True
             while grown:
                 self._run_forward(chosen)
                 grown = sum(slot.grow() for slot in chosen if slot.waits) > 0
-        except BaseException:  # an interrupt too: commands may name buffers that are gone
-            self.release()
-            raise
         return chosen
 
     def _run_forward(self, chosen: Sequence[Slot]) -> None:

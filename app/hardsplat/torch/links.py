@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, finalize
 import numpy as np
 import torch
 
-from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.errors import OutOfMemory, undone
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import Fence, SharedSemaphore, Submission, complete
@@ -34,11 +34,8 @@ class _Block:
         self.peer, self.nbytes, self.pointer = peer, self.buffer.nbytes, 0
         if peer is None:
             return
-        try:
+        with undone(self.buffer.destroy):
             self.mapping: Any = peer.map(self.buffer.fd(), self.buffer.allocated)
-        except BaseException:
-            self.buffer.destroy()
-            raise
         self.pointer = peer.pointer(self.mapping)
 
 
@@ -176,14 +173,10 @@ class Link:
         """Makes the first bytes of a buffer these; for small ones."""
         buffer.upload(np.frombuffer(raw, np.uint8))
 
-    def address(self, tensor: torch.Tensor) -> int | None:
-        """Where shaders find a tensor, if they can read it in place."""
-        return self.pool.address(tensor)
-
     def placed(self, tensors: Sequence[torch.Tensor]) -> tuple[list[int], list]:
         """Where shaders find numbers of float32 tensors, in place or in copies, and what must live
         as long as they look there."""
-        found = [self.address(t) for t in tensors]
+        found = [self.pool.address(t) for t in tensors]
         copied = [t for t, address in zip(tensors, found) if address is None]
         in_place = [t for t, address in zip(tensors, found) if address is not None]
         if not copied:
@@ -254,7 +247,7 @@ class Shared(Link):
         self.peer.write(self._mapped(buffer)[0], raw)
 
     def shared(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self.address(tensor) is not None:
+        if self.pool.address(tensor) is not None:
             return tensor
         self.enter()
         lent = self.pool.take([tensor.shape], "shared tensor", most=1.25)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import ref
 
-import numpy as np
 import torch
 
 from hardsplat import contract
-from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.errors import OutOfMemory, undone
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import Owned, destroy_all
@@ -37,14 +36,11 @@ class Given:
 
     def __init__(self, link: Link, capacity: int, sh_degree: int):
         self.capacity, self.sh_degree, self._link = capacity, sh_degree, link
-        self._buffers: dict[str, Buffer] = {}
-        try:
+        self.all: dict[str, Buffer] = {}
+        with undone(self.destroy):
             for name in ("counts", "indirect"):
-                self._buffers[name] = Buffer(link.device, contract.itemsize(name), name)
-            self._buffers["planes"] = link.buffer(contract.itemsize("planes"), "planes")
-        except BaseException:
-            self.destroy()
-            raise
+                self.all[name] = Buffer(link.device, contract.itemsize(name), name)
+            self.all["planes"] = link.buffer(contract.itemsize("planes"), "planes")
         self._told, self._count = b"", -1  # what the device has
         every = quantities.QUANTITIES.items()
         planes = {name: Planes(link.device, q, 0, q.planes(0)) for name, q in every}
@@ -52,34 +48,25 @@ class Given:
         first = {place.quantity.name: place.plane for place in quantities.places()}
         self._rows = [self._table["at"][first[q] : first[q] + 1] for q in PLANES.values()]
 
-    @property
-    def all(self) -> Mapping[str, Buffer]:
-        return self._buffers
-
-    @property
-    def counts(self) -> np.void:
-        """The contract's Counts as they are now; waits for the copy."""
-        return self._buffers["counts"].download(contract.dtype("Counts"))[0]
-
     def read_from(self, addresses: Sequence[int], n: int, coefficients: int) -> None:
         """Where the numbers of n splats are, with so many SH coefficients each."""
         self._rows[-1]["width"] = 3 * coefficients
         self.point("value", addresses)
         if n != self._count:
             counts = contract.struct("Counts", splats=n, capacity=self.capacity)
-            self._buffers["counts"].upload(counts)
+            self.all["counts"].upload(counts)
             self._count = n
 
     def point(self, what: str, addresses: Sequence[int]) -> None:
         for row, address in zip(self._rows, addresses):
             row[what] = address & 0xFFFFFFFF, address >> 32
         if (raw := self._table.tobytes()) != self._told:
-            self._link.write(self._buffers["planes"], raw)
+            self._link.write(self.all["planes"], raw)
             self._told = raw
 
     def destroy(self) -> None:
-        destroy_all(self._buffers)
-        self._buffers.clear()
+        destroy_all(self.all)
+        self.all.clear()
 
 
 @dataclass(eq=False)
@@ -120,7 +107,7 @@ class Slot:
         self._drew = False  # that `wanted` is an image's
         self._refused = 0  # pairs that there was no memory for
         own, before = self._parts.add, device.usage.on_device
-        try:
+        with undone(self.destroy):
             self._given = own(Given(link, capacity, sh_degree))
             self.raster = own(backend(device, self._given, width, height, options, sink=STORE_ROWS))
             self.raster.reserve_pairs(pairs)
@@ -138,9 +125,6 @@ class Slot:
             self._counts = seen.array(contract.dtype("Counts"))
             self.record()
             self.nbytes = device.usage.on_device - before
-        except BaseException:
-            self.destroy()
-            raise
 
     def record(self) -> None:
         """Commands of a forward pass, up to when `wanted` is known and after that, and of backward

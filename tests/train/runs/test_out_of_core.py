@@ -76,7 +76,7 @@ def test_colours_that_no_step_sees_stay(device, scene):
         session.run(1)
         session.drain()
         found = session.resources["working"].download(np.uint32)
-        seen[found[: session.drawing.working.counts["splats"]]] = True
+        seen[found[: session.drawing.working.splats.counts["splats"]]] = True
     assert 0 < (~seen).sum() < before.splats
     after = session.snapshot()
     for name in {*COMMON} - {"shN", "sh0"}:
@@ -96,7 +96,7 @@ def test_a_working_set_grows_with_what_steps_see(device, scene, monkeypatch):
     for _ in range(12):
         session.run(3)
         session.drain()
-    assert session.drawing.working.counts["wanted"] <= session.drawing.working.capacity
+    assert session.drawing.working.splats.counts["wanted"] <= session.drawing.working.capacity
     assert session.drawing.working.capacity > 3 * int(drawing.TIMES[0] * 0.05 * n)
 
 

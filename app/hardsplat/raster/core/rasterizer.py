@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory, undone
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
@@ -56,8 +57,6 @@ class Drawn(Protocol):
     def capacity(self) -> int: ...
     @property
     def all(self) -> Mapping[str, Buffer]: ...
-    @property
-    def counts(self) -> np.void: ...  # the Counts struct as it is now
 
 
 class Rasterizer:
@@ -278,7 +277,7 @@ class Rasterizer:
         replaced: `resources` is another, and what was recorded must be recorded again, also after
         OutOfMemory, which leaves the capacities as they are."""
         if pairs is None:
-            counts = self._parameters.counts
+            counts = self._parameters.all["counts"].download(contract.dtype("Counts"))[0]
             pairs, checkpoints = pairs_wanted(counts), int(counts["checkpoints"])
         # Else there are no more pairs, and the caller looks ahead.
         limited = self._most_pairs() < min(pairs, self._possible_pairs())

@@ -137,11 +137,6 @@ class WorkingSet:
     def capacity(self) -> int:
         return self.splats.capacity
 
-    @property
-    def counts(self) -> np.void:
-        """The contract's Counts of the set as they are now."""
-        return self.splats.counts
-
     def destroy(self) -> None:
         self._parts.destroy()
 
