@@ -11,9 +11,9 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.export.cost import cost_of
+from hardsplat.io.formats.frames import axis
 from hardsplat.io.media.images import to_uint8
 from hardsplat.io.splats import load_splats
-from hardsplat.model.framing import direction
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_page
 from hardsplat.page.pack import MOST_SPLATS
@@ -117,7 +117,7 @@ def scene_of_page(
         log.warning("note: the page has no cameras to jump to: %s", error)
     name = title or Path(settings.data_dir or file.stem).name
     background, near = BACKGROUNDS[settings.background], settings.near_plane
-    return PageScene(name, cameras, near, background, antialiased, direction(up))
+    return PageScene(name, cameras, near, background, antialiased, axis(up) if up else None)
 
 
 def _picture(gaussians: Gaussians, shown: PageScene, device: str | None) -> np.ndarray | None:

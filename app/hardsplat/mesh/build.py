@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -126,7 +126,7 @@ def mesh(
     turn = np.eye(3)
     if up != "none":
         turn = upright(kind.up).T @ upright(up or _up_of(cameras))
-    written = write_mesh(path, _turned(made, turn))
+    written = write_mesh(path, replace(made, points=made.points @ turn.T))
     closed, seconds = is_closed(faces), time.perf_counter() - started
     done = WrittenMesh(path, len(points), len(faces), voxel, closed, written, left_out, seconds)
     _report(done)
@@ -213,10 +213,6 @@ def _up_of(cameras: Sequence[Camera]) -> np.ndarray:
     up = up_of(cameras)
     nearest = max(map(axis, UPS), key=lambda each: float(each @ up))
     return nearest if nearest @ up > _ALIGNED else up
-
-
-def _turned(made: Colored, turn: np.ndarray) -> Colored:
-    return Colored(made.points @ turn.T, made.faces, made.colors, made.cut, made.texture)
 
 
 def opened(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:

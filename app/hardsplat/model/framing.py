@@ -96,11 +96,6 @@ def unit(v: np.ndarray) -> np.ndarray:
     return v / np.linalg.norm(v)
 
 
-def direction(up: str | None) -> np.ndarray | None:
-    """The unit vector of an axis by its name, such as "-y"; None for None."""
-    return None if up is None else np.eye(3)["xyz".index(up[-1])] * (-1 if up[0] == "-" else 1)
-
-
 def spread(count: int, most: int) -> np.ndarray:
     """Indices of at most `most` of `count` things, evenly over all of them."""
     if not count:

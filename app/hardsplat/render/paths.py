@@ -12,9 +12,10 @@ from scipy.spatial.transform import Rotation, Slerp
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import short_name
 from hardsplat.io.camera_path import CameraPath
+from hardsplat.io.formats.frames import axis
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera, intrinsics
-from hardsplat.model.framing import SceneBounds, direction, look_at, scene_bounds, spread, unit
+from hardsplat.model.framing import SceneBounds, look_at, scene_bounds, spread, unit
 from hardsplat.model.gaussians import Gaussians
 
 ELEVATION = np.radians(15.0)  # of an orbit around splats whose cameras are not known
@@ -164,7 +165,7 @@ def shots_of(
         w2c, focal = _poses_of(path, keys, frames, framing.fps or FPS)
         poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
     else:
-        setting = scene_bounds(gaussians, cameras, direction(framing.up))
+        setting = scene_bounds(gaussians, cameras, axis(framing.up) if framing.up else None)
         tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
         n = frames or FRAMES
         w2c = orbit(setting, n, tan) if path == "orbit" else spiral(setting, n)
