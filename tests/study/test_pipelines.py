@@ -18,7 +18,8 @@ from tests.helpers.tables import refuses
 def few(monkeypatch, tmp_path, module_device):
     """Few variants, and an own memory of what ended a process."""
     tiles = {name: TILE_BACKWARDS[name] for name in ("reduce-scatter", "gather")}
-    few = {"reduction": REDUCTIONS, "tile_backward": tiles}
+    reductions = {name: REDUCTIONS[name] for name in ("hybrid", "quad")}
+    few = {"reduction": reductions, "tile_backward": tiles}
     monkeypatch.setattr(pipelines, "OPTIONS", few)
     monkeypatch.setattr(pipelines, "_TRAINING", {"loss": pipelines._TRAINING["loss"]})
     monkeypatch.setattr(pipelines, "_STEPS", {})
