@@ -23,7 +23,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step import begin, loss
 from hardsplat.step.photos import pack
-from hardsplat.step.runner import BatchResult, PairDemand, Stepped, StepRunner
+from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
@@ -48,7 +48,7 @@ def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
     }
 
 
-class FitSession(Stepped):
+class FitSession:
     """photo: (H, W, 3 or 4) uint8, premultiplied. capacity: most blobs there will be. on_batch:
     called with each finished batch, in order.
 
@@ -151,6 +151,15 @@ class FitSession(Stepped):
         return loss.read_metrics(self.resources, self.camera)
 
     # -- running -----------------------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Steps that were queued."""
+        return self.runner.step
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        self.runner.drain()
 
     def run(self, steps: int) -> None:
         """Queues a batch of at most LONGEST_BATCH steps. Waits only for the batch before the

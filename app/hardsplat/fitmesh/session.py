@@ -24,7 +24,7 @@ from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.resolve import resolve
 from hardsplat.step import begin
 from hardsplat.step.photos import Photos
-from hardsplat.step.runner import BatchResult, Stepped, StepRunner
+from hardsplat.step.runner import BatchResult, StepRunner
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.gradients import ATOMICS
 
@@ -42,7 +42,7 @@ class Scale:
     near: float
 
 
-class MeshSession(Stepped):
+class MeshSession:
     """The session of one fit. views, photos: what is fitted; it owns the photos. canvas: width and
     height that hold every view. texture: (height, width, 3) in 0..1 to begin with.
 
@@ -98,10 +98,19 @@ class MeshSession(Stepped):
 
     # -- running -----------------------------------------------------------------------------------
 
+    @property
+    def step(self) -> int:
+        """Steps that were queued."""
+        return self.runner.step
+
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
         order = begin.view_order(self.config.seed, self.step, steps, len(self.views))
         self.runner.run(order, self.photos.place)
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        self.runner.drain()
 
     def subdivide(self) -> None:
         """Splits every triangle in four. A vertex sees a quarter of the pixels afterwards, so

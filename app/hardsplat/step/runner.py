@@ -198,21 +198,6 @@ class StepRunner:
         self._owned.destroy()
 
 
-class Stepped:
-    """A session whose steps a runner queues."""
-
-    runner: StepRunner
-
-    @property
-    def step(self) -> int:
-        """Steps that were queued."""
-        return self.runner.step
-
-    def drain(self) -> None:
-        """Waits for all batches in flight."""
-        self.runner.drain()
-
-
 class WithPairs(Protocol):
     """A rasterizer, see hardsplat.raster.core.rasterizer."""
 

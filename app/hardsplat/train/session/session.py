@@ -26,7 +26,7 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.step.begin import view_order
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, allocate_loss, loss_terms
 from hardsplat.step.photos import Photos
-from hardsplat.step.runner import BatchResult, PairDemand, Stepped, StepRunner
+from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.features import parts_of
@@ -63,7 +63,7 @@ def build_ahead(device: Device, job: Job) -> None:
     begin_all(device, (*METRIC_PASSES, *FITTED_PASSES))
 
 
-class Session(Stepped):
+class Session:
     """A job while it runs.
 
     photos: those of the job's views, the session's from here on. on_batch: called with each
@@ -142,6 +142,11 @@ class Session(Stepped):
         return terms
 
     # -- state in and out --------------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Steps that were queued."""
+        return self.runner.step
 
     def start(self, gaussians: Gaussians) -> None:
         """Begins at step 0 with these splats. Raises OutOfMemory with their number when they do not
@@ -231,6 +236,10 @@ class Session(Stepped):
         order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
         scored = [strategy.scored(step) for step in range(first, first + steps)]
         self.drawing.run(job.epoch[order], scored)
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        self.runner.drain()
 
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
