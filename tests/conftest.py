@@ -1,4 +1,4 @@
-"""One Vulkan device for a process of tests; a validation message fails the test that caused it.
+"""One Vulkan device for a file of tests; a validation message fails the test that caused it.
 
 Validation layers are on, fresh memory is poisoned, and the first variants are taken."""
 
@@ -134,7 +134,7 @@ def gpu(display):
 
 @pytest.fixture
 def on_device(device, monkeypatch):
-    """Runs and evaluations take the tests' device, whose pipelines are built already."""
+    """Runs and evaluations take the file's device, whose pipelines are built already."""
     monkeypatch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: device)
     monkeypatch.setattr("hardsplat.train.measure.command.open_device", lambda wanted: device)
     return device

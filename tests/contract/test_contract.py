@@ -38,20 +38,20 @@ def moved(spec: BufferSpec) -> str:
     return f"{includes}layout(local_size_x = 1) in;\nvoid main() {{ {name} = {name}; }}\n"
 
 
-def test_layouts_are_compared(own_pipelines: Device, monkeypatch, tmp_path):
+def test_layouts_are_compared(device: Device, monkeypatch, tmp_path):
     """A struct whose members have another order is refused, though it has as many bytes."""
     (tmp_path / "include").symlink_to(shader.SHADERS / "include")
     monkeypatch.setattr(shader, "SHADERS", tmp_path)
     of = lambda name, pass_name: ComputePass(pass_name, f"{name}.comp", (name,), (name,))
     for name in ("camera", "frame", "step_settings", "refine_settings", "window_shown"):
         (tmp_path / f"{name}.comp").write_text(moved(contract.BUFFERS[name]))
-        build(own_pipelines, of(name, name))
+        build(device, of(name, name))
     fields = list(contract.STRUCTS["Camera"])
     fields[1:3] = fields[2], fields[1]  # vec3 position, vec2 focal
     monkeypatch.setitem(contract.STRUCTS, "Camera", tuple(fields))
     words = r"camera: Camera has \('focal', 48\) where the shader has \('position', 48\)"
     with pytest.raises(PassError, match=f"pass other, camera.comp: {words}"):
-        build(own_pipelines, of("camera", "other"))
+        build(device, of("camera", "other"))
 
 
 def test_structs_have_no_padding():

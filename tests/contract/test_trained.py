@@ -23,7 +23,7 @@ WARMTH = Quantity("warmth", "splat", 1, OPACITIES, gradient="none", first=FIRST[
 
 
 @pytest.fixture
-def two_more(monkeypatch, tmp_path, own_pipelines):
+def two_more(monkeypatch, tmp_path):
     """One number per splat, `warmth`, two per photograph, `gain`, each drawn to 0."""
     for quantity in (WARMTH, GAIN):
         name = quantity.name

@@ -48,8 +48,9 @@ void main() {
 
 
 @pytest.fixture
-def shaders(tmp_path, monkeypatch, own_pipelines):
+def shaders(tmp_path, monkeypatch, module_device):
     """An empty shader folder beside the real includes. shaders("x.comp", text) writes one."""
+    monkeypatch.setattr(module_device, "pipelines", {})
     folder = tmp_path / "shaders"
     folder.mkdir()
     (folder / "include").symlink_to(shader.SHADERS / "include")

@@ -1,7 +1,7 @@
 """No test leaves a device, a buffer or a thread behind, and no process of tests takes MOST_BYTES.
 
 tests/conftest.py names it as a plugin. What the tests of a file share they give back when the file
-ends, but for the device of the process, which keeps pipelines for other files."""
+ends."""
 
 import ctypes
 import gc
@@ -16,10 +16,7 @@ KINDS = "Buffer Image CommandBuffer Framebuffer QueryPool DescriptorPool Semapho
 KINDS = f"{KINDS} SwapchainKHR".split()
 # threads that packages have for a process
 FOR_GOOD = ("tqdm_monitor", "Dask-Offload", "IO loop")
-# Of pipelines that a device keeps from one test to the next, and is left where it has more. Each
-# takes 2 to 4 MB, and 30 ms to build.
-MOST_PIPELINES, FEWER_PIPELINES = 150, 90
-KEPT: list = []  # the device of this process
+MOST_PIPELINES = 150  # that a device keeps from one test to the next; each takes 2 to 4 MB
 GRACE = 10.0  # s that a thread has to end on a busy machine
 PEAKS: dict[str, int] = {}  # bytes, by process
 
@@ -40,22 +37,12 @@ def left_for_good(device) -> dict[str, int]:
     return left_on(device)
 
 
-class Recent(dict):
-    """Pipelines by key. asked: the keys, those that were asked for last at the end."""
-
-    def __init__(self):
-        self.asked: dict = {}
-
-    def __getitem__(self, key):
-        self.asked.pop(key, None)
-        self.asked[key] = None
-        return super().__getitem__(key)
-
-
-def free_pipelines(device, keys) -> None:
-    """Frees pipelines that nothing uses any more."""
+def forget_pipelines(device, before: dict[str, int]) -> None:
+    """Frees a device's pipelines where nothing is left to use them. before: of left_on."""
+    if len(device.pipelines) <= MOST_PIPELINES or left_on(device) != before:
+        return
     device.wait_idle()
-    for built in map(device.pipelines.pop, keys):
+    for built in device.pipelines.values():
         if not built.cancelled() and not built.exception():
             pipeline = built.result()
             device.destroy("Pipeline", pipeline.handle)
@@ -63,16 +50,7 @@ def free_pipelines(device, keys) -> None:
             device.destroy("DescriptorSetLayout", pipeline.set_layout)
             if pipeline.render_pass is not None:
                 device.destroy("RenderPass", pipeline.render_pass)
-
-
-def forget_pipelines(device, before: dict[str, int]) -> None:
-    """Frees those that were not asked for lately, where there are many and nothing is left to use
-    them. before: of left_on."""
-    if len(device.pipelines) <= MOST_PIPELINES or left_on(device) != before:
-        return
-    asked = [key for key in device.pipelines.asked if key in device.pipelines]
-    late = set(asked[-FEWER_PIPELINES:])
-    free_pipelines(device, [key for key in device.pipelines if key not in late])
+    device.pipelines.clear()
 
 
 def trim() -> None:
@@ -81,25 +59,12 @@ def trim() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-@pytest.fixture(scope="session")
-def process_device():
+@pytest.fixture(scope="module")
+def module_device(request):
+    """One device for a file. What is left on it fails its last test, unless one has failed."""
     from hardsplat.gpu.device.context import Device
 
-    device = Device()
-    device.pipelines = Recent()
-    KEPT.append(device)
-    yield device
-    device.close()
-    KEPT.clear()
-
-
-@pytest.fixture(scope="module")
-def module_device(process_device, request):
-    """The device of the process. What a file left on it fails its last test, unless one has
-    failed."""
-    device, failed = process_device, request.session.testsfailed
-    for name in ("choices", "choosing"):  # of `auto`, by times that tests make up
-        device._shared.pop(name, None)
+    device, failed = Device(), request.session.testsfailed
     device.before = left_for_good(device)
     device.grown = []  # (test, what was left on the device after it), where that changed
     yield device
@@ -107,19 +72,9 @@ def module_device(process_device, request):
     if left != device.before:
         gc.collect()
         left = left_on(device)
-    device.check_validation()
+    device.close()
     if request.session.testsfailed == failed:
         assert left == device.before, f"left on the device, by test: {first}"
-
-
-@pytest.fixture
-def own_pipelines(module_device):
-    """The device without pipelines: it knows them by their passes, not by the tables that tests
-    change, nor by the text of shaders. Those that are built meanwhile go."""
-    kept, module_device.pipelines = module_device.pipelines, Recent()
-    yield module_device
-    free_pipelines(module_device, list(module_device.pipelines))
-    module_device.pipelines = kept
 
 
 @pytest.fixture
@@ -148,15 +103,14 @@ def nothing_is_left():
     devices, threads = set(opened()), set(threading.enumerate())
 
     def more() -> list[str]:
-        kept = {thread for device in KEPT for thread in device.builders._threads}
-        new = {thread.name for thread in set(threading.enumerate()) - threads - kept}
+        new = {thread.name for thread in set(threading.enumerate()) - threads}
         return sorted(name for name in new if not name.startswith(FOR_GOOD))
 
     yield
-    if set(opened()) - devices - {*KEPT}:
+    if set(opened()) - devices:
         gc.collect()  # those that were dropped
         close_dropped()
-    left = [device.name for device in set(opened()) - devices - {*KEPT}]
+    left = [device.name for device in set(opened()) - devices]
     assert not left, f"devices are open: {left}"
     until = time.monotonic() + GRACE
     while more() and time.monotonic() < until:

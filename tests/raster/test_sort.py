@@ -124,13 +124,13 @@ def short_digits(lanes: int) -> list:
     return found
 
 
-def test_ranks_by_ballots(device, monkeypatch):
+def test_ranks_by_ballots(module_device, device, monkeypatch):
     """Subgroups are narrow, digits shorter: each has a counter a subgroup in shared memory."""
-    lanes = device.subgroup_size
-    if "subgroup_tiles" not in device.capabilities:
-        pytest.skip(f"{device.name} counts no ballots")
+    lanes = module_device.subgroup_size
+    if "subgroup_tiles" not in module_device.capabilities:
+        pytest.skip(f"{module_device.name} counts no ballots")
     monkeypatch.setattr(sort, "WIDE", lanes)
-    sorter = Sorter(device, 20_000, short_digits(lanes), digits=6, bits=6)
+    sorter = Sorter(module_device, 20_000, short_digits(lanes), digits=6, bits=6)
     rng = np.random.default_rng(9)
     for n in (1, BLOCK + 1, 20_000, 0):
         for kind in KINDS:
@@ -140,14 +140,15 @@ def test_ranks_by_ballots(device, monkeypatch):
     sorter.destroy()
 
 
-def test_dispatches_fold_beyond_the_guaranteed_group_count(device, own_pipelines, monkeypatch):
+def test_dispatches_fold_beyond_the_guaranteed_group_count(module_device, device, monkeypatch):
     """With a limit of 2 workgroups in x, 5 blocks fold into y, with one workgroup to spare."""
     monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", 2)
     core = contract.SUBSYSTEMS["core"]
     limited = dataclasses.replace(core.constants["MAX_GROUPS_X"], value=2)
     few = dataclasses.replace(core, constants={**core.constants, "MAX_GROUPS_X": limited})
     monkeypatch.setitem(contract.SUBSYSTEMS, "core", few)
-    sorter = Sorter(device, 6 * BLOCK)
+    monkeypatch.setattr(module_device, "pipelines", {})
+    sorter = Sorter(module_device, 6 * BLOCK)
     sorter.poison()
     keys = depth_keys(np.random.default_rng(6), 4 * BLOCK + 9, culled=0.0)
     np.testing.assert_array_equal(sorter(keys), expected(keys))

@@ -20,13 +20,20 @@ from tests.helpers.training import job_of
 WIDTH, HEIGHT = 32, 24
 
 
+@pytest.fixture
+def nothing_built(device, monkeypatch):
+    monkeypatch.setattr(device, "pipelines", {})
+    return device
+
+
 RUNS = [{}, {"strategy": "mcmc", "sh_degree": 1}]
 RUNS.append({"strategy": "adaptive", "exposure": "ppisp", "pose_opt": True})
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_session_builds_nothing_that_was_not_begun(own_pipelines, device, run):
+def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     config = TrainConfig.of(rasterizer="tiled", max_steps=10, cap_max=100, **run)
+    device = nothing_built
     K = np.array([[30.0, 0, WIDTH / 2], [0, 30.0, HEIGHT / 2], [0, 0, 1]])
     views = Views([Camera(np.eye(4), K, WIDTH, HEIGHT)], (WIDTH, HEIGHT), 1.0)
     job = replace(job_of(device, config, views), rasterizers=("tiled", "hardware"))
@@ -43,10 +50,10 @@ def test_a_session_builds_nothing_that_was_not_begun(own_pipelines, device, run)
     assert len(begun) > 40 and set(device.pipelines) <= begun
 
 
-def test_what_cannot_be_built_is_said_where_it_is_needed(own_pipelines):
+def test_what_cannot_be_built_is_said_where_it_is_needed(nothing_built):
     broken = ComputePass("broken", "no/such.comp")
-    begin_all(own_pipelines, [broken])  # raises nothing
+    begin_all(nothing_built, [broken])  # raises nothing
     for _ in range(2):
         with pytest.raises((ShaderError, OSError), match="no/such.comp"):
-            build_all(own_pipelines, [broken])
-    assert broken.key() not in own_pipelines.pipelines
+            build_all(nothing_built, [broken])
+    assert broken.key() not in nothing_built.pipelines

@@ -57,7 +57,7 @@ void main() {
 
 
 @pytest.fixture
-def add(monkeypatch, own_pipelines):
+def add(monkeypatch):
     """Adds a feature and what it trains to the tables."""
 
     def added(quantity: Quantity, parts) -> None:

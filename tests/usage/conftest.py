@@ -9,7 +9,7 @@ from hardsplat.cli import main
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from tests.helpers.drivers import only_swiftshader
-from tests.helpers.leaks import Recent, forget_pipelines, left_for_good, trim
+from tests.helpers.leaks import forget_pipelines, left_for_good, trim
 from tests.helpers.offered import Item
 from tests.helpers.scenes import pebble, tiny
 from tests.helpers.sweeping import in_this_process
@@ -55,20 +55,17 @@ def environment(driver, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def opened(driver, environment, request):
+def opened(environment):
     """A device that all commands get, which therefore does not close before the last test."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        own = driver != "first"
-        device = open_device() if own else request.getfixturevalue("module_device")
+        device = open_device()
         patch.setattr("hardsplat.gpu.probe.Device", lambda *given, **how: device)
         patch.setattr(device, "close", lambda: None)
-        if own:
-            device.pipelines, device.before = Recent(), left_for_good(device)
+        device.before = left_for_good(device)
         yield device
-    if own:
-        Device.close(device)
+    Device.close(device)
 
 
 class Starter:
