@@ -58,7 +58,7 @@ def square(path):
 
 CAMERAS, IMAGES, POINTS = (f"sparse/0/{name}.bin" for name in ("cameras", "images", "points3D"))
 SPOILED = [  # a file of the scene, what is done to it, words of the error
-    *((file, cut(share), file) for file, share in ((CAMERAS, 0), (IMAGES, 0.5), (POINTS, 0.999))),
+    *((file, cut(share), file) for file in (CAMERAS, IMAGES, POINTS) for share in (0, 0.5, 0.999)),
     *((file, Path.unlink, f"{Path(file).name} not found") for file in (CAMERAS, IMAGES)),
     (IMAGES, put(8 + 4 + 8, "<d", float("nan")), "images.bin: image 1 .*NaN"),  # after count and id
     (CAMERAS, put(8 + 4, "<i", 99), "cameras.bin: .*99"),

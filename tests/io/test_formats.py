@@ -15,6 +15,7 @@ import pytest
 import zstandard
 
 from hardsplat.io.formats import FILE_FORMATS, checkpoint
+from hardsplat.io.formats.clusters import scalar_codebook, scalar_labels
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import SH_C0
@@ -143,6 +144,13 @@ def read_glb(path):
 
 SPLATTING = "KHR_gaussian_splatting"
 KIND = {"kernel": "ellipse", "colorSpace": "srgb_rec709_display"}
+
+
+def test_labels_are_those_of_the_nearest_entry():
+    values = np.random.default_rng(0).normal(size=(7000, 3)).astype(np.float32)
+    book = scalar_codebook(values, 256)
+    far = np.abs(values[..., None] - book).min(axis=-1)
+    np.testing.assert_allclose(np.abs(values - book[scalar_labels(values, book)]), far, atol=1e-6)
 
 
 def test_glb_says_what_its_specification_asks_for(tmp_path):

@@ -416,7 +416,9 @@ def test_numbers_of_no_usual_camera_are_named(tmp_path, params, words):
 MODEL = "its camera 1 in the model is 64x48"
 OTHER_SIZES = [
     ((32, 26), 1, f"is 32x26, but {MODEL}; use the photographs that the cameras were made from"),
+    ((60, 45), 1, f"is 60x45, but {MODEL}; use"),
     ((48, 64), 1, f"is 48x64, but {MODEL}; the photograph is turned by 90 degrees"),
+    ((63, 48), 1, f"is 63x48, but {MODEL}; use the photographs that the cameras were made from"),
     ((34, 24), "2", f"is 34x24, but {MODEL}, so 32x24 in images_2; use"),
 ]
 

@@ -1,5 +1,7 @@
 """PLY files of splats: bytes of the original 3DGS, round trips, damage, fuzzing."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,22 @@ def test_files_of_before_are_read_by_their_standard_properties(tmp_path, caplog)
     np.testing.assert_allclose(read.opacities, g.opacities, rtol=1e-5)
     np.testing.assert_array_equal(read.sh, g.sh)
     assert not read.extra and not is_antialiased(old) and not caplog.records
+
+
+def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.ply"
+    save_splats(path, splats())
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for target, name in ((Gaussians, "logit_opacities"), (os, "replace")):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, property(full) if target is Gaussians else full)
+            words = f"cannot write {path}: No space left on device"
+            assert refusal(save_splats, path, splats(seed=1)) == words
+        assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
 def body(n=2, **values):

@@ -13,7 +13,7 @@ from hardsplat.report.stages import STAGES
 from hardsplat.study.bench import bench as module
 from hardsplat.study.bench.bench import bench
 from hardsplat.study.bench.measure import Bench
-from hardsplat.study.tables import varying
+from hardsplat.study.tables import section, varying
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from tests.helpers.splat_files import points_of
 from tests.helpers.tables import rows
@@ -68,6 +68,16 @@ def test_rows_stages_and_files(run, on_device, waiting, tmp_path):
     assert all(f"## {title}" in text for title in titles) and "state_format as format" in text
     earlier = {p.name for p in (tmp_path / "earlier_1").iterdir()}
     assert earlier == {"bench.json"} and (tmp_path / "other.json").exists()
+
+
+def test_tables_are_aligned():
+    rows = [["b", "12.5", "-"], ["abcde", "-", "x"]]
+    assert section("Times", "In ms.", ["name", "all", "why"], rows)[5:] == [
+        "| name  |  all | why |",
+        "| ----- | ---: | --- |",
+        "| b     | 12.5 | -   |",
+        "| abcde |    - | x   |",
+    ]
 
 
 def test_a_variant_that_does_not_fit_is_left_out(run, scene, model, tmp_path, monkeypatch, capsys):
