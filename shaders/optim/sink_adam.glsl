@@ -63,8 +63,9 @@ Stored stored_of(Plane plane, uint i) {
 
 // How far opacities decay in a step: along the derivative of their mean, and at the same rate for
 // all, whatever gradients they have (Loshchilov & Hutter 2019, arXiv 1711.05101). Adam would make
-// long steps of a term in the loss where gradients are small. Splats that are not seen decay too: so
-// few photographs hold a splat less than many do.
+// long steps of a term in the loss where gradients are small. Splats that a step does not show
+// decay too. Gradients of the photographs that show a splat keep its opacity up, so that few of
+// them leave it fainter.
 vec4 decay_of(Plane plane, vec4 logit) {
     if (plane.quantity != QUANTITY_logit_opacities || adam_settings.opacity_decay == 0.0)
         return vec4(0.0);

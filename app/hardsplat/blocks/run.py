@@ -244,8 +244,15 @@ class BlockTraining:
 
     def _shared(self) -> dict:
         """What the tasks of all blocks have in common."""
-        own: dict = dict(blocks=None, result_dir=None, device=None, save_steps=(), eval_steps=())
-        config = self.settings.changed(**own, resume=False, quiet=False)
+        config = self.settings.changed(
+            blocks=None,
+            result_dir=None,
+            device=None,
+            save_steps=(),
+            eval_steps=(),
+            resume=False,
+            quiet=False,
+        )
         return {
             "plan": str((self.folder / NAME).resolve()),
             "scaffold": str(self.scaffold.folder.resolve()),

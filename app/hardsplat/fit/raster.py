@@ -155,8 +155,8 @@ class WalkRasterizer:
         tiles, group = int(np.prod(_grid(width, height, pixels))), _threads(row, lanes, pixels)
         self.threads = -(-tiles * pixels // group) * group
         self.projection = Flat(sink)
-        variants = row, reductions[reduction], ATOMICS[atomics]
-        walk = walk_passes(*variants, width, height, lanes, pixels)
+        backward = reductions[reduction]
+        walk = walk_passes(row, backward, ATOMICS[atomics], width, height, lanes, pixels)
         self.pipelines = build_all(device, [*self.projection.passes(), *walk])
         self._parameters, capacity, target = parameters, parameters.capacity, FORMATS["float32"]
         nbytes = self.projection.nbytes(capacity) | counted_bytes(capacity)

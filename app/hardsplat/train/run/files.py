@@ -159,33 +159,33 @@ class RunFiles:
             self._prepared = True
             self.background.do("report", _prepare, line="report")
 
-    def choose(self, planes: Mapping[str, np.ndarray], name: str | None) -> None:
-        """Has the splats of the report's viewer chosen ahead, by trained values of CHOSEN_BY. name:
-        see viewer."""
+    def choose(self, planes: Mapping[str, np.ndarray]) -> None:
+        """Has the splats of the report's viewer chosen ahead, by trained values of CHOSEN_BY."""
 
         def work() -> Choice | None:
             from hardsplat.report.run import viewer_choice
 
             with suppress(Exception):  # what fails here does so again at the end, which says it
-                return viewer_choice(planes, self._shown_from(name))
+                return viewer_choice(planes, self._page_scene())
             return None
 
         self._choice = self.background.do("viewer", work, _bytes_of(planes), line="viewer")
 
-    def _shown_from(self, name: str | None) -> PageScene:
+    def _page_scene(self, measured: bool = True) -> PageScene:
         from hardsplat.report.run import shown_of
 
-        c = self.job.config
-        return shown_of(self.scene, c.scene, c.raster.antialiased, name)
+        c, held_out = self.job.config, self.scene.held_out
+        first = held_out[0].name if measured and held_out else None
+        return shown_of(self.scene, c.scene, c.raster.antialiased, first)
 
-    def viewer(self, planes: Mapping[str, np.ndarray], name: str | None) -> None:
-        """The report's viewer of a model from its trained values, which begins at the held-out
-        view `name`. Made while held-out views are measured."""
+    def viewer(self, planes: Mapping[str, np.ndarray], measured: bool) -> None:
+        """The report's viewer of a model from its trained values. It is made while held-out views
+        are `measured`, and begins at the first of them."""
 
         def work() -> str | None:
             from hardsplat.report.run import viewer_of
 
-            shown = self._shown_from(name)
+            shown = self._page_scene(measured)
             chosen = self._choice.result() if self._choice else None
             everything = self.all_splats(planes)
             return viewer_of(everything, shown, self._first_render, chosen, self._check)
@@ -406,15 +406,14 @@ class Keeper:
         self._copies.prepare(session.store.shapes())
 
     @contextmanager
-    def last(self, view: str | None) -> Iterator[dict[str, np.ndarray]]:
+    def last(self, measured: bool) -> Iterator[dict[str, np.ndarray]]:
         """Files of the last step from the host's copy of the state, of which the block gets the
-        values of the model: it measures them on the device meanwhile. view: with which the report's
-        viewer begins."""
+        values of the model: it measures them on the device meanwhile, where they are `measured`."""
         session, files = self.session, self.files
         over = session.step == session.schedule.steps
         self.take()  # before the device is given more to do
         planes = self.planes()
-        files.viewer(planes, view)  # takes longest
+        files.viewer(planes, measured)  # takes longest
         splats = files.splats(planes, "splats.ply", over=over)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
@@ -450,9 +449,9 @@ class Keeper:
             f"{resume_command(folder)}{cap}"
         )
 
-    def choose(self, view: str | None) -> None:
+    def choose(self) -> None:
         """Has the splats that the report shows chosen, once, before the last step: the end would
-        wait for that. view: see last."""
+        wait for that."""
         session, files = self.session, self.files
         due = session.schedule.chosen_from <= session.step < session.schedule.steps
         # a sky, which becomes splats too, still changes
@@ -462,7 +461,7 @@ class Keeper:
             self._chosen = True
             session.drain()
             with self.log.off_clock("files"):
-                files.choose(session.store.some(CHOSEN_BY), view)
+                files.choose(session.store.some(CHOSEN_BY))
 
     def check_memory(self) -> None:
         """Before an allocation fails because other programs take the memory of the device: saves

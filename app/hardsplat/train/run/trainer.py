@@ -227,7 +227,7 @@ class Trainer:
                     if s.exposed and s.step >= s.schedule.exposed_until:
                         s.end_exposures()
                     self.keeper.keep()
-                    self.keeper.choose(self._first_view)
+                    self.keeper.choose()
                 s.drain()
                 if s.step == s.schedule.steps:
                     s.finish()
@@ -244,11 +244,6 @@ class Trainer:
             raise KeyboardInterrupt(self.stopping.asked)
         self.close()
         return metrics
-
-    @property
-    def _first_view(self) -> str | None:
-        """The first held-out view, with which the report's viewer begins."""
-        return next((view.name for view in self.scene.held_out), None)
 
     @contextmanager
     def _rescued(self) -> Iterator[None]:
@@ -399,7 +394,7 @@ class Trainer:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
         self._asked = bool(self.stopping.asked)
-        with self.keeper.last(None if self._asked else self._first_view) as planes:
+        with self.keeper.last(measured=not self._asked) as planes:
             self.held_out.measure(planes)
             self._end_soon()
         self.files.learnt(self.keeper.state, self.held_out.refined)
