@@ -10,8 +10,7 @@ import trimesh
 from hardsplat import contract
 from hardsplat.cli import main
 from hardsplat.fitmesh.config import MeshConfig
-from hardsplat.fitmesh.files import save_mesh
-from hardsplat.fitmesh.fit import MeshFitter
+from hardsplat.fitmesh.fit import MeshFitter, save_mesh
 from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.device.context import DeviceLost
 from tests.helpers import meshing

@@ -6,8 +6,7 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.fitmesh.config import MeshConfig
-from hardsplat.fitmesh.files import icosphere
-from hardsplat.fitmesh.model import Mesh
+from hardsplat.fitmesh.model import Mesh, icosphere
 from hardsplat.fitmesh.passes import record_gather
 from hardsplat.fitmesh.session import MeshSession, Scale
 from hardsplat.gpu.commands.recorder import Recorder

@@ -239,7 +239,6 @@ class BlockTraining:
         return metrics
 
     def _home(self, block: SceneBlock) -> Path:
-        """The folder of a block."""
         return self.folder / "blocks" / block.name
 
     def _shared(self) -> dict:

@@ -154,10 +154,10 @@ def fit_mesh(flags):
     data_dir = values["data_dir"] = values["data_dir"].absolute()
     values.setdefault("result_dir", Path("results") / f"{data_dir.name}_mesh")
     config = MeshConfig(**values)
-    from hardsplat.fitmesh.fit import fit_mesh as fit
+    from hardsplat.fitmesh.fit import MeshFitter
 
     show_log({"quiet": config.quiet})
-    fit(config)
+    MeshFitter(config).run()
 
 
 def sfm(flags):

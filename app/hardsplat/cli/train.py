@@ -150,7 +150,6 @@ def require_scene(config):
 
 
 def _no_scene(folder, saved):
-    """What a path without poses is instead of a scene."""
     from hardsplat.sfm.job.photographs import image_folder, is_video, listed
 
     if not folder.is_dir() and not is_video(folder):

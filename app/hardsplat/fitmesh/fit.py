@@ -17,9 +17,10 @@ from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
 from hardsplat.fitmesh import silhouettes
 from hardsplat.fitmesh.config import MESH_GROUPS, MeshConfig
-from hardsplat.fitmesh.files import check_triangles, icosphere, save_mesh
+from hardsplat.fitmesh.model import Mesh, icosphere
 from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.probe import open_device
+from hardsplat.io.meshes import Colored, Textured, write_mesh
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.report.charts import figure, line, save
@@ -31,6 +32,8 @@ from hardsplat.settings.train import scene_folder
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import SNAPSHOT_SECONDS, BatchResult
 
+# pixels carry the number of their triangle as a float32, which holds whole numbers up to here
+MOST_TRIANGLES = 1 << 24
 OF_A_MESH = (
     SAVED_NAME,
     *"metrics.json mesh.obj mesh.mtl mesh.png mesh.glb loss.png renders".split(),
@@ -107,8 +110,10 @@ class MeshFitter:
                     if levels[session.step]:  # for whose new buffers there may be no room
                         self._keep_safe()
                     for _ in range(levels[session.step]):
-                        count, what = 4 * len(session.mesh.faces), "--subdivide-steps"
-                        check_triangles(count, what, "leave out the last of them")
+                        if (count := 4 * len(session.mesh.faces)) > MOST_TRIANGLES:
+                            limit = f"{MOST_TRIANGLES:,} can be told apart"
+                            what = f"--subdivide-steps: has {count:,} triangles, {limit}"
+                            raise UserError(f"{what}; leave out the last of them")
                         session.subdivide()
                     if time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
                         self._keep_safe()
@@ -185,13 +190,19 @@ def _silhouettes(views: list[View], progress: bool) -> list[np.ndarray]:
     return [silhouettes.silhouetted(image, v.name) for image, v in loaded]
 
 
-def fit_mesh(config: MeshConfig) -> dict:
-    """`hardsplat fit-mesh`: returns what metrics.json holds."""
-    return MeshFitter(config).run()
+def save_mesh(folder: Path, mesh: Mesh, texture: np.ndarray) -> None:
+    """mesh.obj with mesh.mtl and mesh.png, and mesh.glb. texture: (height, width, 3) in 0..1.
+    Raises UserError."""
+    # a vertex for every pair of a place in space and one in the texture
+    corners = np.stack([mesh.faces, mesh.uv_faces], axis=2).reshape(-1, 2)
+    pairs, corners = np.unique(corners, axis=0, return_inverse=True)
+    cut = Textured(pairs[:, 0], mesh.uvs[pairs[:, 1]], corners.reshape(-1, 3))
+    colored = Colored(mesh.vertices, mesh.faces, cut=cut, texture=texture)
+    for name in ("mesh.obj", "mesh.glb"):
+        write_mesh(folder / name, colored)
 
 
 def _curves(metrics: dict):
-    """Loss, IoU and PSNR by step."""
     page, curve = figure(8, 8), metrics["curve"]
     training = dict(color="black", linewidth=1, label="training views, perturbed")
     held_out = line(0) | {"linestyle": "", "label": "held-out views"}

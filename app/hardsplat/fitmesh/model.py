@@ -1,11 +1,14 @@
-"""A textured triangle mesh on the host: what it may be, its neighbours, its subdivision."""
+"""A textured triangle mesh on the host: the sphere that a fit begins with, neighbours,
+subdivision."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix, diags, vstack
+
+from hardsplat.base.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,42 @@ def _loop_weights(faces, edges, sides, count):
     beta = (5 / 8 - (3 / 8 + np.cos(2 * np.pi / n) / 4) ** 2) / n
     kept = diags(1 - n * beta) + diags(beta) @ graph
     return vstack([kept, near.tocsr() + far.tocsr()]).tocsr()
+
+
+def unwrapped(vertices: np.ndarray, faces: np.ndarray, resolution: int) -> Mesh:
+    """The mesh with places in a texture of resolution x resolution texels, two triangles a
+    rectangle.
+
+    No texel is among the four around places of two triangles: the halves of a rectangle are two
+    texels apart, and half a texel inside it. Raises UserError where a rectangle would be smaller
+    than 4 texels.
+    """
+    cells = -(-len(faces) // 2)
+    columns = int(np.ceil(np.sqrt(cells)))
+    size = np.array([resolution // columns, resolution // -(-cells // columns)])
+    if size.min() < 4:
+        room = f"a texture of {resolution}x{resolution} texels"
+        remedy = f"raise --texture-size to {4 * columns}"
+        raise UserError(f"{len(faces):,} triangles do not fit in {room}: {remedy}")
+    inset = 0.55  # of which 0.05 is for the rasterizer's rounding
+    half = inset + np.array([[0, 0], [1, 0], [0, 1]]) * (size - 3 - 0.1)
+    number = np.arange(len(faces))
+    corner = np.stack([number // 2 % columns, number // 2 // columns], axis=1) * size
+    halves = np.where((number % 2 == 0)[:, None, None], half, size - half)
+    uvs = ((corner[:, None] + halves) / resolution).reshape(-1, 2).astype(np.float32)
+    return Mesh(vertices, faces, uvs, np.arange(3 * len(faces), dtype=np.int32).reshape(-1, 3))
+
+
+def icosphere(levels: int, centre, radius: float, resolution: int) -> Mesh:
+    """The first mesh: an icosahedron, unwrapped for a texture of resolution x resolution
+    texels, then subdivided `levels` times and pushed out to a sphere."""
+    import trimesh
+
+    solid = trimesh.creation.icosahedron()
+    vertices, faces = np.asarray(solid.vertices, np.float32), np.asarray(solid.faces, np.int32)
+    mesh = unwrapped(vertices, faces, resolution)
+    for _ in range(levels):
+        mesh, _ = mesh.subdivided(smooth=False)
+        lengths = np.linalg.norm(mesh.vertices, axis=1, keepdims=True)
+        mesh = replace(mesh, vertices=mesh.vertices / lengths)
+    return replace(mesh, vertices=(mesh.vertices * radius + np.asarray(centre)).astype(np.float32))

@@ -62,7 +62,6 @@ def _depths(cameras: list[Camera], point: np.ndarray) -> np.ndarray:
 
 
 def _focal(cameras: list[Camera]) -> np.ndarray:
-    """Focal lengths, px."""
     return np.array([math.sqrt(c.K[0, 0] * c.K[1, 1]) for c in cameras])
 
 

@@ -18,8 +18,8 @@ from hardsplat.model.gaussians import OWN, Gaussians, activated
 from hardsplat.page.choose import Choice
 from hardsplat.page.export import PageScene, small_choice, small_viewer, source
 from hardsplat.report import charts
+from hardsplat.report.charts import curves
 from hardsplat.report.page import data_uri, pictures, template_of, write_page
-from hardsplat.report.plots import curves
 from hardsplat.report.stages import by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.results.pictures import comparison, some_of

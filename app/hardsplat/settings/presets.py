@@ -125,7 +125,6 @@ def of_length(config: TrainConfig, steps: int, **changes: Any) -> TrainConfig:
 
 
 def _steps() -> list[str]:
-    """Settings that are steps of a run."""
     return [name for name, f in FIELDS.items() if f.metadata["scales"] is not None]
 
 

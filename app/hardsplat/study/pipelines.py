@@ -332,7 +332,6 @@ def _check(what: str, arrays: Iterable[np.ndarray]) -> None:
 
 
 def _drawn(device: Device, rasterizer: RasterizerName, options: Mapping[str, str]) -> list[str]:
-    """An image and its gradients."""
     gaussians, camera = trial_scene(*_TRIED)
     given: dict[str, Any] = {**options}
     with Renderer(device, rasterizer, **given) as renderer:
@@ -344,7 +343,6 @@ def _drawn(device: Device, rasterizer: RasterizerName, options: Mapping[str, str
 
 
 def _trained(device: Device, options: Mapping[str, str]) -> list[str]:
-    """Steps of a training on one photograph."""
     gaussians, camera = trial_scene(*_TRIED)
     config = TrainConfig.of(strategy="none", max_steps=_STEPS_TRIED, sh_degree=0, **options)
     facts = Facts(Views([camera], _TRIED, 1.0), DeviceFacts.of(device, config))
@@ -365,7 +363,6 @@ def _trained(device: Device, options: Mapping[str, str]) -> list[str]:
 
 
 def _fitted(device: Device, rasterizer: str) -> list[str]:
-    """Steps of an image fit."""
     width, height = _TRIED
     photo = np.full((height, width, 3), 128, np.uint8)
     config = FitConfig(rasterizer=rasterizer, max_steps=_STEPS_TRIED)

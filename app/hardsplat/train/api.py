@@ -158,7 +158,7 @@ class Result:
         the value of a cell."""
         # plots, which training imports in a thread
         from hardsplat.report import charts
-        from hardsplat.report.plots import curves
+        from hardsplat.report.charts import curves
 
         figure = curves(self.metrics)
         # notebooks show figures of pyplot alone by themselves

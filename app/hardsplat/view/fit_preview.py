@@ -95,7 +95,6 @@ class FitPreview(RunWindow):
                 viewer.turn(drawn, 0, wait=True)
 
     def _tell(self, viewer: Viewer, session: FitSession, curve: dict[str, list]) -> None:
-        """What the panel shows."""
         told = viewer.facts.training
         if told is None or told.step == session.step:
             return

@@ -143,7 +143,6 @@ class Interface:
         return triangles(data)
 
     def _take_characters(self, data: Any) -> None:
-        """Takes the font's texels where they have changed."""
         status = imgui.TextureStatus
         for texture in data.textures or ():
             if texture.status in (status.WANT_CREATE, status.WANT_UPDATES):

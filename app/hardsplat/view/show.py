@@ -75,7 +75,6 @@ def _title(found: Viewable) -> str:
 
 
 def _shown(found: Viewable, gpu: Device, max_splats: int | None) -> Whole | Streamed:
-    """What draws it. Raises OutOfMemory with nothing allocated."""
     return Streamed(found, found.tree, gpu, max_splats) if found.tree else Whole(found, gpu)
 
 

@@ -340,7 +340,6 @@ class Viewer:
     def _draw(
         self, parameters: Parameters, sh_degree: int, region: tuple[int, int]
     ) -> list[Recorder]:
-        """The commands of the next picture."""
         i = self.inputs
         point = None if i.point is None else i.points[i.point]
         photo = i.photo if point is not None and point.photo is not None else "none"
@@ -389,7 +388,6 @@ class Viewer:
         return words is not None
 
     def _save(self, width: int, height: int) -> None:
-        """A picture of the splats as they are shown."""
         self._capturing = False
         paths = (self.folder / f"screenshot_{number:03d}.png" for number in itertools.count(1))
         path = next(path for path in paths if not path.exists())

@@ -108,8 +108,6 @@ class Window:
         glfw.set_framebuffer_size_callback(handle, on(self._on_size))
 
     def _on(self, act: Callable[..., None]) -> Callable[..., None]:
-        """The callback that counts the event."""
-
         def called(*arguments) -> None:
             self.events += 1
             act(*arguments)

@@ -135,7 +135,6 @@ class Device:
         return found
 
     def _open(self):
-        """The VkDevice. Raises UserError."""
         chain, extensions = capabilities.enable(self.capabilities)
         family = self.physical.queue_family
         queue = [vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, pQueuePriorities=[1.0])]

@@ -283,7 +283,6 @@ class Search:
         return found
 
     def _given(self) -> str:
-        """The options that were named, in words."""
         named = {
             name: value
             for name, value in asdict(self.options).items()

@@ -65,7 +65,6 @@ class Perturbed(Perspective):
         return bound(p, word.strip(), _MINUS if word == " minus" else _COVER)
 
     def _perturb_passes(self) -> list[ComputePass]:
-        """One for each pair."""
         images = ("", "_minus", "_cover")
         projected = (f"{name}{which}" for name in ("splats2d", "colors2d") for which in images)
         reads = (*GEOMETRY, "sh0", "shN", "camera", "frame", "counts")

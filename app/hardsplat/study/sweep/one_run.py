@@ -68,7 +68,6 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
 
 
 def _lacking(config: TrainConfig) -> str | None:
-    """The reason why the device cannot run these variants, or None."""
     with closing(open_device(config.run.device)) as device:
         raster, gradient = config.raster, config.gradient
         try:

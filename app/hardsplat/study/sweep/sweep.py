@@ -112,6 +112,5 @@ def _write_tables(folder: Path, records: list[dict], about: dict) -> None:
 
 
 def _write_all(folder: Path, records: list[dict], about: dict) -> None:
-    """Tables and the page."""
     _write_tables(folder, records, about)
     write_page(folder / "report.html", "sweep.html", **page_values(folder, records, about))

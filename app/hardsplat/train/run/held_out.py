@@ -231,7 +231,6 @@ class HeldOut:
 
 
 def _note_uneven(measures: Sequence[Measured]) -> None:
-    """Prints a note where the photographs seem to differ in exposure."""
     fits = [(m.psnr, m.fitted_psnr or 0.0) for m in measures]
     gain = float(np.mean([fitted - psnr if fitted > LEARNT else 0.0 for psnr, fitted in fits]))
     if gain > UNEVEN:

@@ -68,7 +68,6 @@ def random_cube(start: StartSettings, scene: Scene) -> tuple[np.ndarray, float]:
 
 
 def _shows_an_object(scene: Scene) -> bool:
-    """Whether the first training photograph shows one on nothing."""
     view = scene.views[scene.train[0]]
     image = view.load()
     nothing = view.mask is None or view.mask_mode != "ignore"

@@ -177,7 +177,6 @@ class Trainer:
         return bool(self.stopping.asked or self._stopped)
 
     def _prepare_folder(self) -> None:
-        """Makes the result folder ready for the first step."""
         run = self.config.run
         ours = run.ckpt and self.folder.resolve() in run.ckpt.resolve().parents
         if not (run.resume or ours) and (earlier := archive_run(self.folder)):
@@ -325,7 +324,6 @@ class Trainer:
                 self.keeper.publish()
 
     def _refine(self) -> None:
-        """Does what the strategy has to do after this step."""
         self.session.refine()
         if self.session.capacity.stopped and not self._full:
             self._full = True
@@ -377,7 +375,6 @@ class Trainer:
             self.log.decide(f"photographs that are held back are trained too from step {s.step} on")
 
     def _begin_again(self, job: Job) -> None:
-        """Begins again with another job and the first splats."""
         self.log.keep(each for each in job.decisions if each not in self.job.decisions)
         self.log.forget()
         first = self._first.state(self.session)

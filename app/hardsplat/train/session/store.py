@@ -142,7 +142,6 @@ class SplatStore:
         return {name: self._shape(name, n) for name in self._kept()}
 
     def _shape(self, name: str, n: int) -> tuple[int, ...]:
-        """Of an array of a snapshot of n splats."""
         return self.parameters.shape(name, self.parameters.items(name, n))
 
     def _kept(self) -> list[str]:

@@ -171,7 +171,6 @@ def _box(a: np.ndarray, b: np.ndarray, camera: Camera) -> None:
 
 
 def _frustums(ui: Ui) -> None:
-    """Pyramids of the photographs' cameras, in the present view."""
     i = ui.inputs
     camera, lines = i.controls.camera(*i.window), imgui.get_background_draw_list()
     chosen = np.unique(np.linspace(0, len(i.points) - 1, MOST_FRUSTUMS).astype(int))

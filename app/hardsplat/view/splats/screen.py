@@ -99,11 +99,9 @@ class Screen:
         self.span: tuple[float, float] | None = None
 
     def _host(self, name: str, count: int) -> Buffer:
-        """Rows of the contract in host memory."""
         return Buffer(self.device, count * contract.itemsize(name), name, host=True)
 
     def _key(self, parameters: Parameters, size: tuple[int, int], picture: str) -> tuple:
-        """What buffers and commands depend on."""
         most = self.device.max_image
         sides = (min(-(-max(side, 1) // STEP) * STEP, most) for side in size)
         return parameters.capacity, *sides, picture, self.look.options
