@@ -17,7 +17,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.folder import is_complete
 from hardsplat.sfm.job.state import State
 from hardsplat.study.sweep import runs
-from hardsplat.train.watchers.logs import JsonLines
+from hardsplat.train.watchers.logs import json_lines
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_files_of_a_result_may_be_nested_without_end(error_of, tmp_path):
     (tmp_path / "splats.ply").touch()
     assert not is_complete(tmp_path, 4) and runs.read(tmp_path) is None
     assert outcome_of(tmp_path) == State(tmp_path) == {}
-    assert not [*JsonLines().begin(tmp_path / "metrics.jsonl", 4)]
+    assert not [*json_lines(tmp_path / "metrics.jsonl", 4)]
     (tmp_path / "config.toml").write_text("a = " + "[" * 100_000)
     line = f"{tmp_path / 'config.toml'}: not a valid TOML file: maximum recursion depth"
     assert error_of("train", tmp_path, "--resume").startswith(line)

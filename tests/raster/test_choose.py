@@ -120,7 +120,7 @@ def ask(cache, monkeypatch):
 def machine(driver="1.0", timestamp_ns=1.0):
     kept = {}
     shared = lambda name, make: kept.setdefault(name, make())
-    physical = SimpleNamespace(driver=driver, kind="discrete GPU")
+    physical = SimpleNamespace(name="Some GPU", driver=driver, kind="discrete GPU")
     named = dict(name="Some GPU", physical=physical, timestamp_ns=timestamp_ns)
     return SimpleNamespace(**named, shared=shared)
 

@@ -36,7 +36,8 @@ def test_subgroups_share_the_pixels_of_a_tile(lanes, name):
         assert spec["LOCAL_SIZE"] % lanes == 0 and spec["LANES"] == lanes
         if "PER_LANE" in spec:
             assert spec["LOCAL_SIZE"] * spec["PER_LANE"] == tiled.TILE**2
-    assert tiled.forward_subgroups(lanes) * lanes * tiled.pixels_of(lanes, 32) == tiled.TILE**2
-    assert tiled.backward_subgroups(lanes) <= 32  # bits of pair_subgroups
+    forward = tiled.subgroups(lanes, tiled.FORWARD_PIXELS)
+    assert forward * lanes * tiled.pixels_of(lanes, 32) == tiled.TILE**2
+    assert tiled.subgroups(lanes, tiled.BACKWARD_PIXELS) <= 32  # bits of pair_subgroups
     if bucket := tiled.bucket_of(row, lanes):
         assert bucket % lanes == 0

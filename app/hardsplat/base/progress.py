@@ -15,7 +15,7 @@ from tqdm import tqdm
 tqdm.set_lock(threading.RLock())
 T = TypeVar("T")
 SECONDS = 20.0  # between two lines, and before the first
-_IS_LINE = re.compile(r".*: \d+ %, \d+ of \d+, ")
+IS_LINE = re.compile(r".*: \d+ %, \d+ of \d+, ")  # of a bar, not what else a process prints
 _LINE = "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt}, {elapsed}"
 _TO_GO = ", {remaining} to go"
 _UNEVEN = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
@@ -53,11 +53,6 @@ _Tqdm, _WIDGET = _kind()
 def through(items: Iterable[T], what: str, quiet: bool) -> Iterator[T]:
     """The items, with a bar that goes when they are done."""
     yield from Bar(items, desc=what, unit="view", leave=False, disable=quiet)
-
-
-def is_line(text: str) -> bool:
-    """Whether that is a line of a bar, not something else that a process printed."""
-    return bool(_IS_LINE.match(text))
 
 
 class Bar(_Tqdm):  # type: ignore[valid-type, misc]

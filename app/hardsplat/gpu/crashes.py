@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from hardsplat.base.errors import UserError
-from hardsplat.base.files import json_of, write_json
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import PhysicalDevice
 from hardsplat.gpu.passes import shader
@@ -24,20 +22,16 @@ def path_of(physical: PhysicalDevice) -> Path:
 def load(physical: PhysicalDevice) -> dict[str, str]:
     """Variant -> the pipeline that is not survived. A variant is a capability, or an option and
     its row: `reduction hybrid`."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return dict(json_of(path_of(physical).read_text())["killed"])
-    return {}  # none was found, or not a file of ours
+    return shader.remembered(path_of(physical), "killed") or {}
 
 
 def save(physical: PhysicalDevice, killed: Mapping[str, str]) -> None:
     """Replaces what is kept. Without any, there is no file."""
-    path = path_of(physical)
-    found = {"device": physical.name, "driver": physical.driver, "killed": dict(killed)}
-    with suppress(OSError, UserError):  # a read-only home: doctor still names them
-        if killed:
-            write_json(path, found)
-        else:
-            path.unlink(missing_ok=True)
+    if killed:
+        shader.remember(path_of(physical), physical, killed=dict(killed))
+    else:
+        with suppress(OSError):  # a read-only home
+            path_of(physical).unlink(missing_ok=True)
 
 
 def withdraw(device: Device, killed: Mapping[str, str]) -> None:

@@ -11,14 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
-from hardsplat.base.files import json_of, write_json
 from hardsplat.gpu import crashes
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
@@ -88,7 +86,7 @@ def open_device(
 ) -> Device:
     """The device to work with: chosen as `Device` does, with its capabilities probed."""
     device = Device(wanted, surfaces=surfaces, draws=draws)
-    if not device.draws and probed() and _load(_path(device)) is None:
+    if not device.draws and probed() and shader.remembered(_path(device), "withdrawn") is None:
         open_device(wanted).close()  # the probe draws
     probe(device)
     return device
@@ -115,10 +113,10 @@ def probe(device: Device) -> dict[str, str]:
         return {}
     crashes.withdraw(device, crashes.load(device.physical))
     path = _path(device)
-    failures = _load(path)
+    failures = shader.remembered(path, "withdrawn")
     if failures is None:
         failures = measure(device)
-        _save(path, device, failures)
+        shader.remember(path, device.physical, withdrawn=failures)
     for name, why in failures.items():
         device.capabilities.withdraw(name, why)
     if not device.capabilities.names & {"float_atomics", "swap_atomics"}:
@@ -221,17 +219,3 @@ def _run(device: Device, owner, resources: dict, **work) -> None:
 def _path(device: Device):
     shaders = [shader.key(source) for owner in PASSES for source in owner.sources()]
     return shader.cache_file("probe", device.name, device.physical.driver, *shaders)
-
-
-def _load(path) -> dict[str, str] | None:
-    try:
-        return dict(json_of(path.read_text())["withdrawn"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # never probed, or not a file of ours
-
-
-def _save(path, device: Device, failures: dict[str, str]) -> None:
-    found = {"device": device.name, "driver": device.physical.driver, "withdrawn": failures}
-    # a read-only home costs a probe per run, nothing else
-    with suppress(UserError):
-        write_json(path, found)

@@ -38,11 +38,6 @@ def keys_of(blocks: np.ndarray) -> np.ndarray:
     return ((blocks.astype(np.int64) + _REACH) << _SHIFTS).sum(axis=1)
 
 
-def blocks_of(keys: np.ndarray) -> np.ndarray:
-    """(N, 3) int64, the inverse of keys_of."""
-    return ((keys[:, None] >> _SHIFTS) & (2 * _REACH - 1)) - _REACH
-
-
 def blocks_near(views: Iterable[DepthView], voxel: float, farthest: float) -> np.ndarray:
     """(B, 3) the blocks within the band of what views see up to `farthest` along their axes."""
     found = np.zeros(0, np.int64)
@@ -54,7 +49,7 @@ def blocks_near(views: Iterable[DepthView], voxel: float, farthest: float) -> np
             at = np.floor((origin + (depth + step * voxel) * rays) / (BLOCK * voxel))
             at = at[(np.abs(at) < _REACH).all(axis=1)]
             found = np.union1d(found, keys_of(at))
-    return blocks_of(found)
+    return ((found[:, None] >> _SHIFTS) & (2 * _REACH - 1)) - _REACH
 
 
 @dataclass(eq=False)

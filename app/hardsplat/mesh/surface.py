@@ -106,8 +106,7 @@ def largest(
     many were left out.
 
     places: (N, 3) of cameras. Without `pieces`, those others go that are farther from the nearest
-    one than all but BEHIND of the largest piece: scraps of a sky, and of what else lies behind the
-    scene.
+    one than all but BEHIND of the largest piece: scraps of what lies behind the scene.
     """
     if not len(faces):
         return points, faces, 0

@@ -55,7 +55,8 @@ class EditPanel:
             with gui.add_folder("Path and files"):
                 key = self._button("Keyframe", "of a camera path, from here")
                 key.on_click(self._answering(lambda e: editor.key(self._camera(e))))
-                self._button("Save", "splats, their steps and the path, to new files", _saved)
+                saved = lambda e: "saved " + ", ".join(path.name for path in e.save())  # noqa: E731
+                self._button("Save", "splats, their steps and the path, to new files", saved)
 
         scene.on_click()(self._answering(self._clicked))
         scene.on_rect_select(modifier="shift")(self._answering(self._framed))
@@ -119,10 +120,6 @@ class EditPanel:
         size = np.array([camera.width, camera.height])
         sides = np.concatenate([event.screen_min * size, event.screen_max * size])
         return self._editor.frame(camera, *sides.tolist())
-
-
-def _saved(editor: Editor) -> str:
-    return "saved " + ", ".join(path.name for path in editor.save())
 
 
 def serve(

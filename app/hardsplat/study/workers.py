@@ -23,7 +23,7 @@ from typing import Any
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.progress import is_line
+from hardsplat.base.progress import IS_LINE
 
 _running: set[subprocess.Popen] = set()
 _own = threading.local()  # `device` of a thread that is a worker
@@ -63,7 +63,7 @@ def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
                     code = child.wait(_GLANCE)
                 if show:
                     *lines, rest = (rest + printed.read()).split("\n")
-                    sys.stderr.writelines(f"{line}\n" for line in filter(is_line, lines))
+                    sys.stderr.writelines(f"{line}\n" for line in filter(IS_LINE.match, lines))
                     sys.stderr.flush()
         finally:
             _running.discard(child)

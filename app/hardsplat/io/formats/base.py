@@ -12,13 +12,16 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import ensure_folder
 from hardsplat.model.gaussians import OWN, Gaussians
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRead
 
 # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies
 PIECE = 1 << 15
@@ -29,12 +32,6 @@ COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
 _THREADS = 4  # that make pieces while one is written
 P = TypeVar("P")
 T = TypeVar("T")
-
-
-class Readable(Protocol):
-    """A file, or what decompresses one."""
-
-    def read(self, size: int, /) -> bytes: ...
 
 
 class Lost:
@@ -184,7 +181,7 @@ def reading(path: Path, what: str = "truncated or damaged") -> Iterator[None]:
         raise UserError(f"{path}: {what}: {reason(error)}") from error
 
 
-def exactly(file: Readable, size: int) -> bytes:
+def exactly(file: SupportsRead[bytes], size: int) -> bytes:
     """The next `size` bytes. Raises EOFError where there are fewer."""
     data = file.read(size)
     if len(data) != size:

@@ -90,13 +90,13 @@ def _write_gif(file, frame: np.ndarray, ends: list[float]) -> None:
     file.write(frame, is_batch=False, bits=8, duration=duration, loop=0)
 
 
-def _open_gif(handle, fps: float):
-    return iio.imopen(handle, "w", plugin="pillow", extension=".gif")
-
-
 CODECS = {  # by extension
     ".mp4": Codec(_open_mp4, _write_mp4, even=True),
-    ".gif": Codec(_open_gif, _write_gif, held=True),
+    ".gif": Codec(
+        lambda handle, fps: iio.imopen(handle, "w", plugin="pillow", extension=".gif"),
+        _write_gif,
+        held=True,
+    ),
     ".webp": Codec(_open_webp, lambda file, frame, ends: file.write_frame(frame)),
 }
 

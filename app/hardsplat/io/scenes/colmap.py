@@ -71,21 +71,14 @@ def _missing(folder: Path) -> tuple[str, list[str]]:
 
 
 def read_model(
-    folder: str | Path,
+    folder: Path,
 ) -> tuple[dict[int, ColmapCamera], dict[int, ColmapImage], ColmapPoints]:
     """Cameras by id, images by id, points of the model in `folder`; .bin files are preferred over
-    .txt. Points whose position is not finite are left out; a model without points has none.
+    .txt. Some points may not be finite; a model without points has none.
 
     Raises UserError naming the file and the problem when a file is missing, damaged, or contradicts
     another, and for a model without images.
     """
-    cameras, images, points = _read(Path(folder))
-    good = usable(points.xyz)
-    return cameras, images, ColmapPoints(points.xyz[good], points.rgb[good], points.error[good])
-
-
-def _read(folder: Path) -> tuple[dict[int, ColmapCamera], dict[int, ColmapImage], ColmapPoints]:
-    """read_model, with all points that the file has."""
     suffix, missing = _missing(folder)
     if missing:
         check_listed(folder)
@@ -142,7 +135,7 @@ def read_seen(root: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     UserError like read_model."""
     if (folder := model_folder(root)) is None:
         return np.zeros((0, 3)), {}
-    _, images, points = _read(folder)
+    _, images, points = read_model(folder)
     which, ids = read_tracks(folder)
     good = usable(points.xyz)[which]
     which, ids = which[good], ids[good]
@@ -207,7 +200,7 @@ def write_model(
 def read(root: Path, data_factor: int) -> SceneSource:
     """The scene in `root`. Photographs may be missing. Raises UserError for a damaged model."""
     model = model_folder(root) or root / "sparse"
-    cameras, images, points = _read(model)
+    cameras, images, points = read_model(model)
     folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
     names, files = [image.name for image in images.values()], PhotographFiles(folder)
     paths = _paths(files, names)

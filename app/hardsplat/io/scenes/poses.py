@@ -43,8 +43,8 @@ def save_poses(
     pairs = list(zip(scene.views, cameras, strict=True))
     lenses = [_lens(view, i, camera) for i, (view, camera) in enumerate(pairs, 1)]
     images = {
-        i: _image(i, view.name, lens.id, camera.w2c)
-        for i, ((view, camera), lens) in enumerate(zip(pairs, lenses), 1)
+        i: ColmapImage(i, view.name, lens.id, quaternion(c.w2c[:3, :3]), c.w2c[:3, 3])
+        for i, ((view, c), lens) in enumerate(zip(pairs, lenses), 1)
     }
     points = np.asarray(scene.points, np.float64).reshape(-1, 3)
     colors = np.asarray(scene.colors, np.uint8).reshape(-1, 3)
@@ -70,10 +70,6 @@ def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
     params[focals : focals + 2] += params[[0, focals - 1]] * (camera.K[:2, 2] - c.K[:2, 2]) / before
     params[:focals] *= (after / before)[:focals]
     return replace(lens, params=params)
-
-
-def _image(number: int, name: str, camera: int, w2c: np.ndarray) -> ColmapImage:
-    return ColmapImage(number, name, camera, quaternion(w2c[:3, :3]), w2c[:3, 3])
 
 
 def _frame(view: View, lens: ColmapCamera, w2c: np.ndarray, root: Path | None) -> dict:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import OutOfMemory, UserError
-from hardsplat.base.files import json_of, write_json
+from hardsplat.base.files import json_of
 from hardsplat.base.version import __version__
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
@@ -211,7 +211,8 @@ class Search:
                     log.info("choosing variants for %s, once ...", device.name)
                 found = {**self._timed(device), "digest": digest}
                 if found["ms"]:
-                    _save(path, device, given, found)
+                    known_rows = {**_load(path), given: found}
+                    shader.remember(path, device.physical, choices=known_rows)
             for line in lines(found):
                 log.debug("  %s", line)
             known[path, given] = found
@@ -341,10 +342,3 @@ def _load(path: Path) -> dict[str, dict]:
         return choices
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def _save(path: Path, device: Device, given: str, found: dict) -> None:
-    about = {"device": device.name, "driver": device.physical.driver}
-    # a read-only home costs a timing per run, nothing else
-    with suppress(UserError):
-        write_json(path, {**about, "choices": {**_load(path), given: found}})

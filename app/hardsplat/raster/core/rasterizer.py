@@ -187,7 +187,7 @@ class Rasterizer:
         """The image that the sky is put behind, and its first row."""
         return "target", 0
 
-    def _record_sky(self, recorder: Recorder) -> None:
+    def _record_behind(self, recorder: Recorder) -> None:
         """Puts the sky behind the drawn image, where there is one."""
         if self._sky:
             recorder.run(build(self.device, self._sky), threads=(self.width, self.height))

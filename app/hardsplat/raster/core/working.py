@@ -108,8 +108,8 @@ def _marks(model: Parameters) -> dict[str, int]:
 class WorkingSet:
     """Room for `capacity` splats of a model, which a rasterizer draws instead of it.
 
-    Photographs and cameras are the model's; a sky is not drawn. moments, follow: as of Parameters.
-    Raises OutOfMemory with nothing allocated.
+    Photographs and cameras are the model's; texels are not drawn. moments, follow: as of
+    Parameters. Raises OutOfMemory with nothing allocated.
     """
 
     def __init__(

@@ -236,7 +236,7 @@ class HardwareRasterizer(Rasterizer):
         run = build_all(self.device, self._passes(picture))
         self.projection.record_forward(recorder, run)
         rest = recorder if self.lists else rest or recorder
-        self._record_draw(rest, run, sky=picture == "image")
+        self._record_draw(rest, run, behind=picture == "image")
         if picture == "image":
             self._record_lists(rest)
 
@@ -246,20 +246,20 @@ class HardwareRasterizer(Rasterizer):
             self.lists.record(recorder, self.pipelines)
 
     def _record_draw(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "", sky: bool = False
+        self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "", behind: bool = False
     ) -> None:
-        """order -> the target of an image of the projection. sky: it is put behind the image."""
+        """order -> the target of an image of the projection. behind: with what is behind it."""
         size, tall = (self.width, self.height), (self.width, self.height * self.segments)
         if self.rows.blending.listed and self.lists:
             self.lists.record(recorder, run)
-            if sky:
-                self._record_sky(recorder)
+            if behind:
+                self._record_behind(recorder)
             return
         if "begin forward" in run:
             recorder.run(run[f"begin forward{image}"], threads=size)
         recorder.run(run[f"draw{image}"], indirect="draw", extent=tall)
-        if sky:
-            self._record_sky(recorder)
+        if behind:
+            self._record_behind(recorder)
         if "resolve" in run:
             recorder.run(run[f"resolve{image}"], threads=size)
 
@@ -272,9 +272,9 @@ class HardwareRasterizer(Rasterizer):
         if self.rows.blending.listed and self.lists:
             self.lists.record_splats(recorder, self.pipelines)
             recorder.run(self.pipelines["draw"], threads=self.lists.blocks)
-            self._record_sky(recorder)
+            self._record_behind(recorder)
         else:
-            self._record_draw(recorder, self.pipelines, sky=True)
+            self._record_draw(recorder, self.pipelines, behind=True)
             if self.lists:
                 self.lists.record_splats(recorder, self.pipelines)
 

@@ -82,14 +82,9 @@ def bucket_of(row: TileBackward, lanes: int) -> int:
     return 0 if row.bucket is None else max(row.bucket, lanes)
 
 
-def forward_subgroups(lanes: int) -> int:
-    """Subgroups that have the pixels of a tile in the forward pass."""
-    return TILE * TILE // (lanes * pixels_of(lanes, FORWARD_PIXELS))
-
-
-def backward_subgroups(lanes: int) -> int:
-    """Subgroups that have the pixels of a tile in the backward pass."""
-    return TILE * TILE // (lanes * pixels_of(lanes, BACKWARD_PIXELS))
+def subgroups(lanes: int, least: int) -> int:
+    """How many have the pixels of a tile. least: FORWARD_PIXELS or BACKWARD_PIXELS."""
+    return TILE * TILE // (lanes * pixels_of(lanes, least))
 
 
 def all_passes(
@@ -192,7 +187,8 @@ def _backward_passes(
     if not row.gathers:
         return scored(draw, sink.scores)
     lists = ("camera", "counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
-    spec = {"LANES": lanes, "SUBGROUPS": backward_subgroups(lanes), "ADDS": sink.depths}
+    in_tile = subgroups(lanes, BACKWARD_PIXELS)
+    spec = {"LANES": lanes, "SUBGROUPS": in_tile, "ADDS": sink.depths}
     gather = ComputePass(
         "draw backward gather",
         "tiled/gather.comp",
@@ -270,7 +266,8 @@ class TiledRasterizer(Rasterizer):
         self.bucket = bucket_of(row, device.subgroup_size) if differentiates else 0
         self.gathers = differentiates and row.gathers
         self._find_unlisted()
-        numbers = backward_subgroups(device.subgroup_size) * contract.CONSTANTS["GRADIENTS"]
+        backward = subgroups(device.subgroup_size, BACKWARD_PIXELS)
+        numbers = backward * contract.CONSTANTS["GRADIENTS"]
         self.record_bytes = numbers * contract.itemsize("pair_records")  # of a pair
         first = max(PAIRS_PER_SPLAT * self._capacity, FEWEST_PAIRS)
         self.pair_capacity = self.least_pairs = min(self._most_pairs(), first)
@@ -278,8 +275,8 @@ class TiledRasterizer(Rasterizer):
         self.checkpoint_capacity = -(-most // 2) if row.on_demand else most
         nbytes |= splat_bytes(self.projection.in_order, self._capacity, self.width, self.height)
         if self.bucket:
-            subgroups = self.tiles * forward_subgroups(device.subgroup_size)
-            nbytes["reaches"] = subgroups * contract.itemsize("reaches")
+            forward = self.tiles * subgroups(device.subgroup_size, FORWARD_PIXELS)
+            nbytes["reaches"] = forward * contract.itemsize("reaches")
         self._overlaid: dict[str, int] = {}
         if self._trains:
             self.lives = LIVES
@@ -359,7 +356,7 @@ class TiledRasterizer(Rasterizer):
         if self.draws_unlisted:
             rest.run(run["draw unlisted"], indirect="unlisted_tiles")
         if picture == "image":
-            self._record_sky(rest)
+            self._record_behind(rest)
 
     def record_images(self, recorder: Recorder) -> None:
         """Projected splats -> the targets of all images of the projection, from one list of the
@@ -375,7 +372,7 @@ class TiledRasterizer(Rasterizer):
     def record_again(self, recorder: Recorder) -> None:
         record_packed(recorder, self.pipelines, self.projection)
         self._run_tiles(recorder, self.pipelines["draw"])
-        self._record_sky(recorder)
+        self._record_behind(recorder)
 
     def record_draw_backward(self, recorder: Recorder, score: str = "") -> None:
         run = self.pipelines[f"draw backward {score}".rstrip()]

@@ -13,7 +13,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -181,7 +181,6 @@ def bench(
 
 
 Results = Sequence[Measurement]
-Cells = Callable[[Measurement], list[str]]
 
 
 def markdown(results: Results, about: dict, skipped: list[str]) -> str:
@@ -210,51 +209,41 @@ def markdown(results: Results, about: dict, skipped: list[str]) -> str:
     return "\n".join(out)
 
 
-def _section(
-    title: str, note: str, results: Results, names: list[str], head: Sequence[str], cells: Cells
-) -> list[str]:
-    """A section with a row for each result: settings `names`, then what `head` names."""
-    lines = ([*values_of(r.options, names), *cells(r)] for r in results)
-    return section(title, note, [*names, *head], lines)
-
-
 def _stages(results: Results, names: list[str]) -> list[str]:
-    stages = [stage for stage in STAGES if any(r.stages[stage] for r in results)]
-
-    def cells(r: Measurement) -> list[str]:
+    stages, lines = [stage for stage in STAGES if any(r.stages[stage] for r in results)], []
+    for r in results:
         ms = [f"{ms:.4g}" for ms in (r.forward, r.backward, r.total)]
         ms += [f"{r.stages[s]:.4g}" if r.stages[s] else "-" for s in stages]
         fragments = " + ".join(f"{n / 1e6:.1f}" for n in r.fragments.values())
-        return [*ms, fragments or "-"]
-
+        lines.append([*values_of(r.options, names), *ms, fragments or "-"])
     head = ["forward", "backward", "total", *stages, "fragments [M]"]
     note = (
         "Milliseconds on the device, median over repeats, mean over views; total = forward + "
         "backward. Fragments of the forward and the backward draw."
     )
-    return _section("Stages", note, results, names, head, cells)
+    return section("Stages", note, [*names, *head], lines)
 
 
 def _memory(results: Results, names: list[str]) -> list[str]:
     purposes = [p for p in results[0].memory if any(r.memory[p] for r in results)]
-
-    def cells(r: Measurement) -> list[str]:
+    lines = []
+    for r in results:
         held = [*(r.memory[p] for p in purposes), sum(r.memory.values())]
-        return [f"{n / 1e6:.3f}" for n in held]
-
+        lines.append([*values_of(r.options, names), *(f"{n / 1e6:.3f}" for n in held)])
     note = "Megabytes (1e6 bytes) on the device by purpose, as allocated."
-    return _section("Memory", note, results, names, [*purposes, "total"], cells)
+    return section("Memory", note, [*names, *purposes, "total"], lines)
 
 
 def _errors(results: Results, names: list[str]) -> list[str]:
-    def cells(r: Measurement) -> list[str]:
-        # the order of atomics changes the digits after those
-        return [f"{r.errors[n]:.1e}" for n in GRADIENTS]
-
     note = (
         "Gradients against those of a float32 target and state with the same other options: "
         "relative L2, |g - r| / |r|, over all visible splats of the first view; gradients of "
         "linear scales and of opacities in 0..1, for uniform random upstream gradients."
     )
-    measured = [r for r in results if r.errors]
-    return _section("Gradient error", note, measured, names, GRADIENTS, cells)
+    lines = [
+        # the order of atomics changes the digits after those
+        [*values_of(r.options, names), *(f"{r.errors[n]:.1e}" for n in GRADIENTS)]
+        for r in results
+        if r.errors
+    ]
+    return section("Gradient error", note, [*names, *GRADIENTS], lines)

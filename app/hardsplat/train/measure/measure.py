@@ -300,8 +300,8 @@ def as_splats(
     settings: SceneSettings,
     photos: Iterable[np.ndarray] | None = None,
 ) -> dict[str, float]:
-    """PSNR and SSIM by their names in an evaluation, of what other programs draw of splats that
-    show the sky, too. photos: see Asked. Raises OutOfMemory."""
+    """PSNR and SSIM by their names in an evaluation, of what other programs draw, which have splats
+    alone. photos: see Asked. Raises OutOfMemory."""
     frame = evaluation_frame(settings, gaussians.sh_degree)
     with ExitStack() as stack:
         parameters = Parameters.of(device, gaussians)

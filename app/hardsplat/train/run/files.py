@@ -454,7 +454,7 @@ class Keeper:
         wait for that."""
         session, files = self.session, self.files
         due = session.schedule.chosen_from <= session.step < session.schedule.steps
-        # a sky, which becomes splats too, still changes
+        # texels, which become splats too, still change
         if due and not self._chosen and files.job.part.reports and not files.job.items["texel"]:
             from hardsplat.report.run import CHOSEN_BY
 

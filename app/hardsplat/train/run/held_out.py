@@ -180,8 +180,8 @@ class HeldOut:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))
 
     def _measure_as_splats(self, planes: Mapping[str, np.ndarray]) -> dict[str, float]:
-        """PSNR and SSIM of what other programs draw, whose sky is splats too; empty where there is
-        no memory for that. planes: trained values of all splats of splats.ply."""
+        """PSNR and SSIM of what other programs draw; empty where there is no memory for that.
+        planes: trained values of all splats of splats.ply."""
         s, gaussians = self.session, Gaussians.from_planes(planes)
         photos, views = self.files.photographs.held_out(), self._scene().held_out
         draws, settings = s.drawing.without_filter, s.job.config.scene

@@ -72,16 +72,13 @@ class PhotographLoader:
         """Has work(name of the view, photograph) done by threads for every held-out photograph that
         is kept in memory; whether they are."""
         for view, photo in zip(self.scene.held_out, self._held_out or ()):
-            self.background.do("photographs", partial(_after, photo, partial(work, view.name)))
+            after = lambda v=view, p=photo: work(v.name, outcome(p, "a photograph"))  # noqa: E731
+            self.background.do("photographs", after)
         return self._held_out is not None
 
     def close(self) -> None:
         """Drops what has not begun, waits for what has."""
         self.background.close()
-
-
-def _after(photo: Future[np.ndarray], work: Callable[[np.ndarray], object]) -> None:
-    work(outcome(photo, "a photograph"))
 
 
 def _blurred(views: Sequence[View], images: Sequence[np.ndarray], quiet: bool) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,8 +27,11 @@ TENSORBOARD = "tensorboard"  # the folder, in the result folder
 def log_of(name: str) -> Watcher | None:
     """The watcher that `--log` names; None for "none". Raises UserError where it takes a package
     that is not installed."""
-    kinds = {"jsonl": JsonLines, "csv": Csv, "tensorboard": TensorBoard}
-    return None if name == "none" else kinds[name]()
+    if name == "jsonl":
+        return Records("metrics.jsonl", json_lines, lambda record: json.dumps(record) + "\n")
+    if name == "csv":
+        return Records("metrics.csv", _csv_lines, _csv_line)
+    return None if name == "none" else TensorBoard()
 
 
 def _unwritable(path: Path, error: OSError) -> UserError:
@@ -44,31 +47,28 @@ def batch_record(run: Running) -> dict[str, float]:
     return {name: value for name, value in zip(COLUMNS, numbers) if value is not None}
 
 
-def measured_record(result: dict) -> dict[str, float]:
-    """What a measurement of the held-out views says: means over them."""
-    return {
-        "step": result["step"],
-        "seconds": result["training_seconds"],
-        "splats": result["splats"],
-        "eval_psnr": result["psnr"],
-        "eval_ssim": result["ssim"],
-    }
-
-
-class _Records(Watcher):
+class Records(Watcher):
     """A record for every batch and every measurement, written at once. A run that goes on keeps the
-    records up to its step."""
+    records up to its step.
 
-    name = title = ""
+    title: the file. begin(file, step): the lines that it begins with, of an earlier part of the run
+    those that are not after `step`. line: of a record.
+    """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        title: str,
+        begin: Callable[[Path, int], Iterable[str]],
+        line: Callable[[dict[str, float]], str],
+    ):
+        self.title, self._begin, self._line = title, begin, line
         self._file: IO[str] | None = None
 
     def open(self, run: Running) -> None:
-        path = run.folder / self.name
+        path = run.folder / self.title
         try:
             with replacing(path) as partial:
-                partial.write_text("".join(self.begin(path, run.session.step)), encoding="utf-8")
+                partial.write_text("".join(self._begin(path, run.session.step)), encoding="utf-8")
             self._file = path.open("a", encoding="utf-8", newline="")
         except OSError as error:
             raise _unwritable(path, error) from None
@@ -77,28 +77,27 @@ class _Records(Watcher):
         self.close()
         self.open(run)
 
-    def begin(self, path: Path, step: int) -> Iterable[str]:
-        """The lines that the file begins with: of an earlier part of the run, those that are not
-        after `step`."""
-        raise NotImplementedError
-
-    def line(self, record: dict[str, float]) -> str:
-        raise NotImplementedError
-
     def _write(self, record: dict[str, float]) -> None:
         if self._file is not None:
             try:
-                self._file.write(self.line(record))
+                self._file.write(self._line(record))
                 self._file.flush()
             except OSError as error:  # a full disk must not end a training that may go on
-                print(f"note: {self.name} ends here: {error.strerror}")
+                print(f"note: {self.title} ends here: {error.strerror}")
                 self._file = None
 
     def batch(self, run: Running) -> None:
         self._write(batch_record(run))
 
     def measured(self, run: Running, result: dict, example: Measured) -> None:
-        self._write(measured_record(result))
+        record = {
+            "step": result["step"],
+            "seconds": result["training_seconds"],
+            "splats": result["splats"],
+            "eval_psnr": result["psnr"],
+            "eval_ssim": result["ssim"],
+        }
+        self._write(record)
 
     def close(self) -> None:
         if self._file is not None:
@@ -112,39 +111,29 @@ def _read(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
 
 
-class JsonLines(_Records):
-    """metrics.jsonl: an object a line with some of COLUMNS."""
-
-    name = title = "metrics.jsonl"
-
-    def begin(self, path: Path, step: int) -> Iterable[str]:
-        for line in _read(path):
-            try:
-                record = json_of(line)
-                if line.endswith("\n") and record["step"] <= step:
-                    yield line
-            except (ValueError, KeyError, TypeError):
-                continue  # cut short, or another program's
-
-    def line(self, record: dict[str, float]) -> str:
-        return json.dumps(record) + "\n"
-
-
-class Csv(_Records):
-    """metrics.csv: a line of COLUMNS, then records that leave out what they do not know."""
-
-    name = title = "metrics.csv"
-
-    def begin(self, path: Path, step: int) -> Iterable[str]:
-        yield ",".join(COLUMNS) + "\n"
-        for line in _read(path):
-            cells = next(csv.reader([line]), [])
-            whole = line.endswith("\n") and len(cells) == len(COLUMNS)
-            if whole and cells[0].isdigit() and int(cells[0]) <= step:
+def json_lines(path: Path, step: int) -> Iterator[str]:
+    """Those of metrics.jsonl: an object a line with some of COLUMNS."""
+    for line in _read(path):
+        try:
+            record = json_of(line)
+            if line.endswith("\n") and record["step"] <= step:
                 yield line
+        except (ValueError, KeyError, TypeError):
+            continue  # cut short, or another program's
 
-    def line(self, record: dict[str, float]) -> str:
-        return ",".join(repr(record[name]) if name in record else "" for name in COLUMNS) + "\n"
+
+def _csv_lines(path: Path, step: int) -> Iterator[str]:
+    yield ",".join(COLUMNS) + "\n"
+    for line in _read(path):
+        cells = next(csv.reader([line]), [])
+        whole = line.endswith("\n") and len(cells) == len(COLUMNS)
+        if whole and cells[0].isdigit() and int(cells[0]) <= step:
+            yield line
+
+
+def _csv_line(record: dict[str, float]) -> str:
+    """What the record does not know is left out."""
+    return ",".join(repr(record[name]) if name in record else "" for name in COLUMNS) + "\n"
 
 
 class TensorBoard(Watcher):
