@@ -186,7 +186,7 @@ def test_steps_are_those_of_the_oracle(device):
     first, found = inputs_of(blobs), []
     for steps in (1, 9):
         session.run(steps)
-        session.drain()
+        session.runner.drain()
         found.append(session.get())
     records = np.concatenate([batch.records for batch in batches])
     values, moments = dict(first), dict.fromkeys(first, (0.0, 0.0))

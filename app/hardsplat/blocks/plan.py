@@ -61,7 +61,6 @@ class BlockPlan:
         return means.astype(np.float64) @ self.axes[:2].T
 
     def parted(self, name: str, halves: Sequence[SceneBlock]) -> BlockPlan:
-        """The plan with others instead of one block."""
         rows = [new for b in self.blocks for new in (halves if b.name == name else [b])]
         return replace(self, blocks=tuple(rows))
 

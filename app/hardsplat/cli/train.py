@@ -94,7 +94,6 @@ def handle(flags):
 
 
 def plan(flags):
-    """`hardsplat plan`."""
     preset = flags.pop("config", None)
     name_position(flags, "scene", "data_dir", "the scene is")
     config = load_config(preset, {"blocks": "auto"} | settings(flags))

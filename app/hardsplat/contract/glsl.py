@@ -103,7 +103,6 @@ def _planes() -> Iterator[str]:
 
 
 def _term_numbers() -> Iterator[str]:
-    """Which terms of the loss pixels have."""
     names = pixel_terms()
     yield (
         "// term_numbers: the terms of the loss that pixels have. Written by "
@@ -115,7 +114,6 @@ def _term_numbers() -> Iterator[str]:
 
 
 def _pixel_terms() -> Iterator[str]:
-    """The values of the loss's terms at a pixel."""
     names = pixel_terms()
     yield "// pixel_terms: the terms of the loss at a pixel."
     yield f'#include "{FOLDER}loss.glsl"'

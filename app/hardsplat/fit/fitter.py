@@ -102,7 +102,6 @@ class Fitter:
             preview.open(self.device, self.session, path.name)
 
     def fit(self) -> dict:
-        """Runs the steps and writes the folder."""
         started, lock, c = time.perf_counter(), FolderLock(self.folder), self.config
         if earlier := archive_run(self.folder, OF_A_FIT, OF_A_FIT):
             tqdm.write(f"note: the earlier fit in {self.folder} is now in {earlier}")
@@ -135,7 +134,7 @@ class Fitter:
                 self._grow(self.growth[session.step])
             if preview:
                 preview.turn(session, self.curve)
-        session.drain()
+        session.runner.drain()
 
     def _grow(self, total: int) -> None:
         blobs, moments = self.session.get()

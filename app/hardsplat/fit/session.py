@@ -119,7 +119,7 @@ class FitSession:
     def set(self, blobs: Blobs, moments: np.ndarray | None = None, step: int = 0) -> None:
         """Goes on from here, with room for all pairs of tile and blob that there are. moments:
         Adam's, (18, N); zeros by default."""
-        self.drain()
+        self.runner.drain()
         self.blobs.set(blobs, moments)
         self.runner.step = step
         self.resources["frame"].upload(contract.struct("Frame", step=step, seed=self.config.seed))
@@ -130,12 +130,12 @@ class FitSession:
 
     def get(self) -> tuple[Blobs, np.ndarray]:
         """The blobs and Adam's moments (18, N), after all that was queued."""
-        self.drain()
+        self.runner.drain()
         return Blobs.of(self.blobs.read("blobs")), self.blobs.read("adam_blobs")
 
     def draw(self) -> None:
         """target := the blobs as they are now, after all that was queued."""
-        self.drain()
+        self.runner.drain()
         self._draw.run_once()
 
     def image(self) -> np.ndarray:
@@ -157,17 +157,13 @@ class FitSession:
         """Steps that were queued."""
         return self.runner.step
 
-    def drain(self) -> None:
-        """Waits for all batches in flight."""
-        self.runner.drain()
-
     def run(self, steps: int) -> None:
         """Queues a batch of at most LONGEST_BATCH steps. Waits only for the batch before the
         last."""
         self.runner.wait_for_turn()
         self.pairs.fit(self.raster)
         if self.raster.resources is not self._drawn_from:
-            self.drain()
+            self.runner.drain()
             self._record()
         self.runner.run([0] * steps, lambda step, view: 0, self.raster.pair_capacity)
 

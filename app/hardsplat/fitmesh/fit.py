@@ -15,6 +15,7 @@ from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
+from hardsplat.contract.footprint import by_purpose
 from hardsplat.fitmesh import silhouettes
 from hardsplat.fitmesh.config import MESH_GROUPS, MeshConfig
 from hardsplat.fitmesh.model import Mesh, icosphere
@@ -117,7 +118,7 @@ class MeshFitter:
                         session.subdivide()
                     if time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
                         self._keep_safe()
-                session.drain()
+                session.runner.drain()
         except UserError as error:  # memory or device failed: most of what was fitted stays
             step, mesh, texture = self._safe
             save_mesh(self.folder, mesh, texture)
@@ -166,7 +167,7 @@ class MeshFitter:
             "texture": list(session.texture_shape[1::-1]),
             "seconds": {"startup": self.startup_seconds, "training": seconds},
             "stage_ms": stages,
-            "memory_bytes": session.memory(),
+            "memory_bytes": by_purpose({n: r.nbytes for n, r in session.resources.items()}),
             "held_out": held_out,
             "views": views,
             "curve": self.curve,

@@ -9,7 +9,6 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import undone
-from hardsplat.contract.footprint import by_purpose
 from hardsplat.fitmesh.config import MeshConfig
 from hardsplat.fitmesh.model import Mesh
 from hardsplat.fitmesh.passes import mesh_passes, record_adam, record_gather, record_show
@@ -108,10 +107,6 @@ class MeshSession:
         order = begin.view_order(self.config.seed, self.step, steps, len(self.views))
         self.runner.run(order, self.photos.place)
 
-    def drain(self) -> None:
-        """Waits for all batches in flight."""
-        self.runner.drain()
-
     def subdivide(self) -> None:
         """Splits every triangle in four. A vertex sees a quarter of the pixels afterwards, so
         moments shrink with its gradients."""
@@ -125,20 +120,20 @@ class MeshSession:
 
     def download(self) -> Mesh:
         """The mesh as it is now, after all that was queued."""
-        self.drain()
+        self.runner.drain()
         vertices = self._own["vertices"].download(np.float32, 3 * len(self.mesh.vertices))
         return replace(self.mesh, vertices=vertices.reshape(-1, 3))
 
     def texture(self) -> np.ndarray:
         """(height, width, 3) float32 in 0..1."""
-        self.drain()
+        self.runner.drain()
         texels = buffer_in(self._shared, "texels").download(np.float32, 3 * self.texels)
         return texels.reshape(self.texture_shape)
 
     def picture(self, camera: Camera) -> np.ndarray:
         """(H, W, 4) float32: colour over black, and coverage 0 or 1. The camera must fit the
         canvas."""
-        self.drain()
+        self.runner.drain()
         self._shared["camera"].upload(camera_data(camera))
         self._show.run_once()
         return self._shared["target"].download()[: camera.height, : camera.width]
@@ -192,10 +187,6 @@ class MeshSession:
         self.runner.settle()
         self._sized.destroy()
         self._fixed.destroy()
-
-    def memory(self) -> dict[str, int]:
-        """Bytes on the device by purpose."""
-        return by_purpose({name: r.nbytes for name, r in self.resources.items()})
 
 
 def gpu_settings(c: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:

@@ -303,7 +303,6 @@ def _announce(text: str, request: Request, reply: Reply) -> None:
 
 
 def _rasterizer_passes(device: Device, request: Request) -> tuple[list, dict[str, str]]:
-    """Passes of a rasterizer, and its rows by option."""
     backend = BACKENDS[request.name]
     config = TrainConfig.of(rasterizer=request.name, **request.options)
     options = backend.first_runnable(device, backend.options.of(config.raster, config.gradient))

@@ -235,5 +235,4 @@ def gradients(kind: Of = "splat", stored: bool = False) -> tuple[str, ...]:
 
 
 def numbers(sh_degree: int) -> int:
-    """Numbers of a splat."""
     return sum(q.width * q.planes(sh_degree) for q in of("splat"))

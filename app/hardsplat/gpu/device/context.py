@@ -207,7 +207,6 @@ class Device:
         self._buried.append(part)
 
     def free_buried(self) -> None:
-        """Destroys what was buried."""
         while self._buried:
             self._buried.popleft().destroy()
 

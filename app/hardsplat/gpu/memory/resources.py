@@ -29,7 +29,6 @@ class Owned:
         self._parts = list(parts)
 
     def add(self, part: T) -> T:
-        """The part, which is owned from here on."""
         self._parts.append(part)
         return part
 
@@ -37,7 +36,6 @@ class Owned:
         self._parts += parts
 
     def drop(self, part: Destroyable) -> None:
-        """Destroys one of them now."""
         self._parts.remove(part)
         part.destroy()
 
@@ -48,7 +46,6 @@ class Owned:
 
 
 def destroy_all(parts: Mapping[Any, Destroyable]) -> None:
-    """Destroys the parts that there are by now."""
     for part in parts.values():
         part.destroy()
 

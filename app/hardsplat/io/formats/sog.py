@@ -81,7 +81,6 @@ def size(path: Path) -> int:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of the images in a folder."""
     return sum(file.stat().st_size for file in folder.iterdir() if file.suffix == ".webp")
 
 

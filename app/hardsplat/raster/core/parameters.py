@@ -87,7 +87,6 @@ class Planes:
         self.capacity = capacity
 
     def destroy(self, role: str) -> None:
-        """Frees the planes of a role."""
         for buffer in self.buffers.pop(role, ()):
             buffer.destroy()
 
@@ -194,7 +193,6 @@ class Parameters:
 
     @property
     def texels(self) -> int:
-        """Texels of the sky, 0 without one."""
         return self._planes["sky"].capacity
 
     @property

@@ -89,7 +89,6 @@ TIMED: dict[str, Mapping[str, Variant]] = dict(
 
 
 def _exact(options: HardwareOptions) -> HardwareOptions:
-    """These options with exact gradients."""
     return replace(options, stochastic=None, gradient="auto")
 
 

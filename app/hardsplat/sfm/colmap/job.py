@@ -104,7 +104,6 @@ class PoseJob:
             raise UserError(f"{self.images}: {bad}, which leaves too few; {name}: {why}")
 
     def _camera(self, number: int, first: dict[str, Any]) -> pycolmap.Camera:
-        """The camera of which this is the first photograph."""
         (width, height), focal = first["size"], first["taken"]["focal"]
         model = self.job["camera_model"]
         if first["panorama"]:

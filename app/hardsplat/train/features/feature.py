@@ -40,7 +40,6 @@ class StepParts:
 
     @property
     def slots(self) -> set[tuple[str, str]]:
-        """The slots that it fills, each with the name of its pass."""
         return {(fill.name, slot) for fill in self.fills for slot in fill.slots}
 
 

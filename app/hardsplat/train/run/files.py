@@ -363,7 +363,6 @@ class Keeper:
         self.files.drop_checkpoints()
 
     def take(self) -> None:
-        """Copies the state of the session."""
         self.state = self.session.snapshot(self._copies.begin())
         self._copies.made()
         self.state.log, self._taken_at = self.log.history(), time.monotonic()

@@ -149,7 +149,6 @@ class Inputs:
             self.go((self._last + by) % len(self.points))
 
     def go(self, point: int) -> None:
-        """Jumps to that camera."""
         self.point = self._last = point
         self.controls.jump(self.points[point].camera)
         self.touch()
@@ -170,7 +169,6 @@ class Inputs:
         self.tune(degree=degree - 1 if degree else None)
 
     def tune(self, **changes) -> None:
-        """Changes fields of `tuning`."""
         self.tuning = replace(self.tuning, **changes)
         self.touch()
 
