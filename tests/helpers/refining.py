@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import Perspective, allocate_drawn
 from hardsplat.raster.core.sinks import adam, plane_groups
@@ -17,7 +19,12 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import adam_settings, rate_plans
 from hardsplat.step.loss import loss_terms, term_sums_bytes
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.strategy import allocate_refine, refine_settings
+from hardsplat.train.strategies.strategy import (
+    Strategy,
+    allocate_refine,
+    record_passes,
+    refine_settings,
+)
 from tests.helpers.tables import COMMON
 
 # As the float64 references have them: all bands of colour under one name, moments first and second
@@ -72,6 +79,13 @@ class Refining:
         self.recorders[name] = Recorder(self.device, self.resources)
         record(self.recorders[name])
         self.recorders[name].end()
+
+    def record_all(self, strategy: type[Strategy], moments: str, more=()) -> dict:
+        """What a strategy does between steps, by name; its passes and more ones."""
+        run = build_all(self.device, [*strategy.passes(moments, 4), *more])
+        for name, passes in strategy.recordings.items():
+            self.record(name, partial(record_passes, run=run, names=passes))
+        return run
 
     def run(self, name: str, state: dict, stats: np.ndarray, config: TrainConfig, **frame) -> dict:
         """state and the result: (planes, n, values) by name. stats: (n, numbers) of `statistics`,

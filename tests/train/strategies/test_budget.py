@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.loss_terms import ordered
 from hardsplat.train import run_training as train
 from hardsplat.train.strategies import STRATEGIES, strategy
-from hardsplat.train.strategies.budget import THINNINGS, record_densify, record_thin
+from hardsplat.train.strategies.budget import THINNINGS
 from tests.helpers.refining import (
     MOMENTS,
     STATE,
@@ -50,9 +49,7 @@ def large_gradients_alone(monkeypatch):
 class Splitter(Refining):
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         super().__init__(device, capacity, planes, moments, "score_stats")
-        run = build_all(device, STRATEGIES["budget"].passes(moments, 4))
-        self.record("densify", lambda r: record_densify(r, run))
-        self.record("thin", lambda r: record_thin(r, run))
+        self.record_all(STRATEGIES["budget"], moments)
 
     def __call__(self, state: dict, stats, step=1500, config=CONFIG, what="densify") -> dict:
         got = self.run(what, state, stats, config, step=step)

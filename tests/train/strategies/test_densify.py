@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.sort import BLOCK
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.published import record_densify
-from hardsplat.train.strategies.strategy import RESET_OPACITY, record_reset
+from hardsplat.train.strategies.strategy import RESET_OPACITY
 from tests.helpers.refining import (
     EXTENT,
     FIELDS,
@@ -31,9 +29,7 @@ EARLY, LATE = 600, 3100  # before and after the first opacity reset
 class Densifier(Refining):
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         super().__init__(device, capacity, planes, moments)
-        run = build_all(device, STRATEGIES["adaptive"].passes(moments, 4))
-        self.record("densify", lambda r: record_densify(r, run))
-        self.record("reset", lambda r: record_reset(r, run))
+        self.record_all(STRATEGIES["adaptive"], moments)
 
     def __call__(self, state: dict, stats, step=EARLY, config=CONFIG, what="densify") -> dict:
         return self.run(what, state, stats, config, step=step)

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import adam
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
-from hardsplat.train.strategies.mcmc import Mcmc, grown, record_mcmc
+from hardsplat.train.strategies.mcmc import Mcmc, grown
+from hardsplat.train.strategies.strategy import record_passes
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 from tests.helpers.training import open_session, settings
 from tests.oracle import pcg
@@ -29,12 +29,11 @@ class Refiner(Refining):
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         super().__init__(device, capacity, planes, moments)
         around = Perspective(planes, adam(moments))
-        run = build_all(device, [*Mcmc.passes(moments, 4), *around.passes()])
-        self.record("refine", lambda r: record_mcmc(r, run))
-        self.record("noise", lambda r: r.run(run["noise"], indirect="splat_groups"))
+        run = self.record_all(Mcmc, moments, around.passes())
+        self.record("noise", lambda r: record_passes(r, run, Mcmc.after_adam))
         self.record("adam", lambda r: around.record_backward(r, run, capacity))
 
-    def __call__(self, state: dict, what="refine", config=CONFIG, step=STEP) -> dict:
+    def __call__(self, state: dict, what="densify", config=CONFIG, step=STEP) -> dict:
         stats = np.zeros((state["means"].shape[1], 3))
         return self.run(what, state, stats, config, step=step, bias1=1, bias2=1)
 

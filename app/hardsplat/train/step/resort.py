@@ -17,7 +17,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.sort import record_sort, sort_bytes
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.strategy import Strategy, slots_of, splat_planes
+from hardsplat.train.strategies.strategy import Strategy, record_passes, slots_of, splat_planes
 
 EVERY = 1_000  # steps
 _ROLES = 3  # of a plane: values, first and second moments
@@ -59,15 +59,12 @@ def record_resort(
     splat_blocks (as a step leaves them) -> the same in another order.
 
     sort: the passes of the sort by depth."""
-    recorder.run(run["resort keys"], indirect="splat_groups")
+    turns = _ROLES * quantities.plane_count("splat")
+    record_passes(recorder, run, ["resort keys"])
     record_sort(recorder, sort)
-    for _ in range(_ROLES * quantities.plane_count("splat")):
-        for name in ("take", "put"):
-            recorder.run(run[f"resort {name}"], indirect="splat_groups")
-        recorder.run(run["resort next"], threads=(1,))
+    record_passes(recorder, run, turns * ["resort take", "resort put", "resort next"])
     for name in follows:
-        recorder.run(run[f"resort {name}"], indirect="splat_groups")
-        recorder.run(run[f"resort {name} back"], indirect="splat_groups")
+        record_passes(recorder, run, [f"resort {name}", f"resort {name} back"])
 
 
 def resort_bytes(splats: int) -> dict[str, int]:

@@ -25,7 +25,7 @@ from hardsplat.train.features.feature import StepParts, When
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.step.resort import record_resort, resort_passes
-from hardsplat.train.strategies.strategy import refine_settings
+from hardsplat.train.strategies.strategy import record_passes, refine_settings
 
 Compare = Callable[[Recorder], None]  # target -> a loss -> d_image
 
@@ -183,7 +183,7 @@ class TrainingStep:
         if scores:
             self.strategy.record_scores(recorder, run, raster)
         raster.projection.record_return(recorder, raster.pipelines)
-        self.strategy.record_step(recorder, run)
+        record_passes(recorder, run, self.strategy.after_adam)
         begin.record_end(recorder, run)
 
     def _record(self, when: When, recorder: Recorder) -> None:
@@ -211,4 +211,6 @@ class TrainingStep:
             groups = plane_groups(quantities.plane_count("splat"), capacity)
             more["average"] = lambda recorder: recorder.run(run["average"], groups=groups)
         own = self.strategy.recordings
-        return {name: lambda r, record=each: record(r, run) for name, each in own.items()} | more
+        return {
+            name: partial(record_passes, run=run, names=names) for name, names in own.items()
+        } | more

@@ -30,8 +30,9 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.strategy import (
-    GROUP,
+    PRUNING,
     RANKS,
+    RESET,
     SCAN,
     THINNINGS,
     Growing,
@@ -39,8 +40,6 @@ from hardsplat.train.strategies.strategy import (
     Refining,
     budget_of,
     pruning_passes,
-    record_pruning,
-    record_reset,
     reset_pass,
     resize,
     slots_of,
@@ -63,27 +62,6 @@ def budget_for(cameras: Sequence[Camera], most: int = MOST) -> int:
     return min(max(min(len(cameras) * SPLATS_A_PHOTOGRAPH, pixels // PIXELS_A_SPLAT), FEWEST), most)
 
 
-def record_densify(recorder: Recorder, run: Pipelines) -> None:
-    """Parameters, moments, score_stats, counts.splats and indirect.splat_groups (as a step leaves
-    them) -> the same, grown and pruned."""
-    recorder.run(run["densify tickets"], indirect="splat_groups")
-    recorder.run(run["densify admit"], threads=(GROUP,))
-    recorder.run(run["densify choose"], indirect="splat_groups")
-    recorder.run(run["densify scan"], threads=(GROUP,))
-    recorder.run(run["densify split"], indirect="splat_groups")
-    recorder.run(run["densify grown"], threads=(1,))
-    recorder.run(run["densify survey"], indirect="splat_groups")
-    record_pruning(recorder, run)
-
-
-def record_thin(recorder: Recorder, run: Pipelines) -> None:
-    """Records what record_densify does, without the splats that contribute least."""
-    recorder.run(run["thin rank"], indirect="splat_groups")
-    recorder.run(run["thin admit"], threads=(GROUP,))
-    recorder.run(run["thin choose"], indirect="splat_groups")
-    record_pruning(recorder, run)
-
-
 def _elections(what: str) -> tuple[ComputePass, ...]:
     """The passes that turn tickets into flags: to "densify", or to "thin"."""
     spec = {"THINS": what == "thin"}
@@ -98,7 +76,14 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
 class Budget(Refining):
     scores = resets = True
     follows = ("score_stats",)
-    recordings: ClassVar = {"densify": record_densify, "reset": record_reset, "thin": record_thin}
+    recordings: ClassVar = {
+        "densify": (
+            *("densify tickets", "densify admit", "densify choose", "densify scan"),
+            *("densify split", "densify grown", "densify survey", *PRUNING),
+        ),
+        "reset": RESET,
+        "thin": ("thin rank", "thin admit", "thin choose", *PRUNING),
+    }
 
     @staticmethod
     def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:

@@ -20,16 +20,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.strategy import (
-    GROUP,
     NOISE,
     RANKS,
     SCAN,
     Growing,
-    Pipelines,
     Refining,
     slots_of,
     splat_planes,
@@ -60,25 +57,19 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     )
 
 
-def record_mcmc(recorder: Recorder, run: Pipelines) -> None:
-    """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the
-    same, relocated and grown.
-
-    No splat that was dead (opacity at most refine_settings.prune_opa, or not finite) remains
-    where any was alive; then there are min(grown(N), counts.capacity). Sources and copies start
-    without momentum.
-    """
-    for name in ("relocate", "add"):
-        recorder.run(run[f"{name} weigh"], indirect="splat_groups")
-        recorder.run(run["densify scan"], threads=(GROUP,))
-        recorder.run(run[f"{name} draw"], indirect="splat_groups")
-        recorder.run(run["mcmc share"], indirect="splat_groups")
-        recorder.run(run[f"{name} copy"], indirect="splat_groups")
-    recorder.run(run["mcmc resize"], threads=(1,))
-
-
 class Mcmc(Refining):
-    recordings: ClassVar = {"densify": record_mcmc}
+    # Leaves no splat that was dead (opacity at most refine_settings.prune_opa, or not finite) where
+    # any was alive; then there are min(grown(N), counts.capacity). Sources and copies start without
+    # momentum.
+    recordings: ClassVar = {
+        "densify": (
+            *("relocate weigh", "densify scan", "relocate draw", "mcmc share", "relocate copy"),
+            *("add weigh", "densify scan", "add draw", "mcmc share", "add copy", "mcmc resize"),
+        )
+    }
+    # means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma *
+    # normal, before the step counts up
+    after_adam = ("noise",)
 
     @staticmethod
     def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
@@ -100,8 +91,3 @@ class Mcmc(Refining):
     def growth(self, step: int, splats: Growing, planned: Callable[[int], int]) -> int:
         wanted = grown(splats.bound)  # no splat is removed
         return min(wanted, self.settings.cap_max or wanted)
-
-    def record_step(self, recorder: Recorder, run: Pipelines) -> None:
-        """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma *
-        normal, before the step counts up."""
-        recorder.run(run["noise"], indirect="splat_groups")

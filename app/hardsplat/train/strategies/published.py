@@ -15,51 +15,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.strategy import (
-    GROUP,
+    PRUNING,
     RANKS,
+    RESET,
     SCAN,
     Growing,
-    Pipelines,
     Refining,
     pruning_passes,
-    record_pruning,
-    record_reset,
     reset_pass,
     resize,
     slots_of,
     splat_planes,
 )
 
-
-def record_plan(recorder: Recorder, run: Pipelines) -> None:
-    """grow_stats -> flag_sums, whose element ceil(splats / GROUP) is then the number of splats that
-    record_densify would add."""
-    recorder.run(run["densify decide"], indirect="splat_groups")
-    recorder.run(run["densify scan"], threads=(GROUP,))
-
-
-def record_densify(recorder: Recorder, run: Pipelines) -> None:
-    """Parameters, moments, grow_stats, counts.splats and indirect.splat_groups (as a step leaves
-    them) -> the same, grown and pruned.
-
-    Statistics are cleared. counts.wanted is the number that growth asked for; what found no room
-    within counts.capacity stayed as it was.
-    """
-    record_plan(recorder, run)
-    recorder.run(run["densify grow"], indirect="splat_groups")
-    recorder.run(run["densify grown"], threads=(1,))
-    recorder.run(run["densify survey"], indirect="splat_groups")
-    record_pruning(recorder, run)
+# leaves in element ceil(splats / GROUP) of flag_sums how many splats growth would add
+_PLAN = ("densify decide", "densify scan")
 
 
 class Published(Refining):
     statistics = resets = True
     follows = ("grow_stats",)
-    recordings: ClassVar = {"densify": record_densify, "reset": record_reset, "plan": record_plan}
+    # "densify" clears the statistics. counts.wanted is then the number that growth asked for; what
+    # found no room within counts.capacity stayed as it was
+    recordings: ClassVar = {
+        "densify": (*_PLAN, "densify grow", "densify grown", "densify survey", *PRUNING),
+        "reset": RESET,
+        "plan": _PLAN,
+    }
 
     @staticmethod
     def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:

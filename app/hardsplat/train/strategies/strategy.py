@@ -3,7 +3,7 @@ what strategies share: settings, scratch, ranks of flagged splats, the splats th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -22,7 +22,6 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 
 Pipelines = Mapping[str, Pipeline]
-Record = Callable[[Recorder, Pipelines], None]
 
 
 class Growing(Protocol):
@@ -44,7 +43,9 @@ class Strategy:
     statistics: each step adds the gradients of positions on screen to grow_stats. scores: some
     steps draw scores after their gradients. resets: opacities are reset. follows: buffers of the
     contract, one element a splat, that it keeps from step to step; they grow with the splats and
-    are saved. recordings: what is done between steps, by name, and what only measures.
+    are saved. recordings: the passes of what is done between steps, by name, and of what only
+    measures; they take parameters, moments, counts.splats and indirect.splat_groups as a step
+    leaves them, and leave the same. after_adam: passes at the end of every step.
     """
 
     settings: DensifySettings
@@ -53,7 +54,8 @@ class Strategy:
     scores: ClassVar[bool] = False
     resets: ClassVar[bool] = False
     follows: ClassVar[tuple[str, ...]] = ()
-    recordings: ClassVar[Mapping[str, Record]] = {}
+    recordings: ClassVar[Mapping[str, Sequence[str]]] = {}
+    after_adam: ClassVar[Sequence[str]] = ()
 
     @staticmethod
     def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
@@ -111,9 +113,6 @@ class Strategy:
     def record_scores(self, recorder: Recorder, run: Pipelines, raster: Rasterizer) -> None:
         """Records the end of a step that draws scores."""
 
-    def record_step(self, recorder: Recorder, run: Pipelines) -> None:
-        """Records the end of every step, after Adam."""
-
 
 class Refining(Strategy):
     """Something is done every refine_every steps, between refine_start_iter and refine_stop_iter,
@@ -142,6 +141,14 @@ GROUP = int(contract.CONSTANTS["GROUP"])
 RANKS = ("flags", "flag_sums")
 THINNINGS = 5  # prunings in which the budget strategy comes down to `prune_to`
 SCAN = ComputePass("densify scan", "densify/scan.comp", ("counts", "flag_sums"), ("flag_sums",))
+# flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what
+# follows from it; places of the living alone
+PRUNING = ("densify scan", "densify holes", "densify fill", "densify pruned")
+RESET = ("reset opacity",)
+_ONE_GROUP = {
+    *("densify scan", "densify admit", "thin admit"),
+    *("densify grown", "densify pruned", "mcmc resize", "resort next"),
+}
 _DRIFTING = ("means", "quats", "log_scales", "logit_opacities")
 _NOISE_READS = ("refine_settings", "rates", "frame", "counts", *_DRIFTING)
 NOISE = ComputePass("noise", "densify/mcmc/noise.comp", _NOISE_READS, ("means",))
@@ -183,23 +190,19 @@ def pruning_passes(moments: str, statistics: str, slot: str, ages: bool) -> tupl
     )
 
 
-def record_pruning(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what
-    follows from it; places of the living alone."""
-    recorder.run(run["densify scan"], threads=(GROUP,))
-    recorder.run(run["densify holes"], indirect="splat_groups")
-    recorder.run(run["densify fill"], indirect="splat_groups")
-    recorder.run(run["densify pruned"], threads=(1,))
-
-
 def reset_pass(moments: str) -> ComputePass:
+    """Opacities of all splats := at most RESET_OPACITY, their moments := 0."""
     reads, slots = ("refine_settings", "counts", *_FADED), slots_of(moments)
     return ComputePass("reset opacity", "densify/reset.comp", reads, _FADED, slots=slots)
 
 
-def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Opacities of all splats := at most RESET_OPACITY, their moments := 0."""
-    recorder.run(run["reset opacity"], indirect="splat_groups")
+def record_passes(recorder: Recorder, run: Pipelines, names: Iterable[str]) -> None:
+    """One after the other, each over all splats or, of _ONE_GROUP, in a single workgroup."""
+    for name in names:
+        if name in _ONE_GROUP:
+            recorder.run(run[name], groups=(1, 1, 1))
+        else:
+            recorder.run(run[name], indirect="splat_groups")
 
 
 def budget_of(settings: DensifySettings) -> int:
