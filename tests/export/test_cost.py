@@ -13,7 +13,7 @@ from hardsplat.export.lod import lod
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.page.export import PageScene, write_page
-from hardsplat.page.unpack import read_page
+from hardsplat.page.pack import read_page
 from hardsplat.raster.renderer import Renderer
 from tests.helpers.splat_files import result_of, some_splats
 from tests.oracle import psnr

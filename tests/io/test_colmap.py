@@ -69,7 +69,6 @@ def test_reads_what_was_packed_by_hand(model, files):
     assert images[6].name == "ü.png" and images[6].camera_id == 3
     assert points.xyz.dtype == np.float64 and points.xyz.tolist() == [[0.1, -2, 3e5], [1, 2, 3]]
     assert points.rgb.dtype == np.uint8 and points.rgb.tolist() == [[255, 0, 7], [1, 2, 3]]
-    assert points.error.tolist() == [0.5, -1]
 
 
 def test_round_trip_is_exact(tmp_path):
@@ -81,7 +80,7 @@ def test_round_trip_is_exact(tmp_path):
         pose = rng.normal(size=4), rng.normal(size=3) * 1e5
         images[i] = ColmapImage(i, f"set {i % 3}/ä{i}.jpg", 1 + i % 18, *pose)
     rgb = rng.integers(0, 256, (200, 3), dtype=np.uint8)
-    points = ColmapPoints(rng.normal(size=(200, 3)), rgb, rng.uniform(size=200))
+    points = ColmapPoints(rng.normal(size=(200, 3)), rgb)
     write_model(tmp_path, cameras, images, points)
     got = read_model(tmp_path)
     for before, after in zip((cameras, images, {0: points}), (*got[:2], {0: got[2]})):
@@ -214,7 +213,7 @@ def test_points_of_a_ply_beside(model, tmp_path):
 def test_the_model_with_most_photographs_is_taken(tmp_path):
     cameras = {1: ColmapCamera(1, "SIMPLE_PINHOLE", 4, 4, np.ones(3))}
     images = [ColmapImage(i, f"{i}.jpg", 1, np.ones(4), np.zeros(3)) for i in range(9)]
-    points = ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8), np.zeros(0))
+    points = ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8))
 
     def write(name, count):
         write_model(tmp_path / name, cameras, dict(enumerate(images[:count])), points)

@@ -59,7 +59,7 @@ def write_scene(root, names="abc", camera=PINHOLE, folder="images", points=POINT
     images, first = {}, how.get("first", names[0])
     for i, (name, centre) in enumerate(zip([first, *names[1:]], centres), 1):
         images[i] = ColmapImage(i, name, 1, np.eye(4)[0], -np.asarray(centre, float))
-    known = ColmapPoints(points, np.zeros(points.shape, np.uint8), np.zeros(len(points)))
+    known = ColmapPoints(points, np.zeros(points.shape, np.uint8))
     write_model(root / "sparse" / "0", {1: camera}, images, known)
     for i, name in enumerate(names):
         save_png(root / folder / name, pixels(i, *how.get("size", (camera.width, camera.height))))

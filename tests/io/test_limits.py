@@ -11,8 +11,7 @@ from hardsplat.io.formats import FILE_FORMATS, writable
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model import chunks, morton
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.page.pack import pack
-from hardsplat.page.unpack import unpack
+from hardsplat.page.pack import pack, unpack
 from tests.helpers.splat_files import some_splats
 
 N = 2000

@@ -188,7 +188,7 @@ def test_points_of_the_colmap_model_move_as_the_poses_did(tmp_path):
     xyz, rgb = rng.normal(size=(5, 3)), rng.integers(0, 256, (5, 3), dtype=np.uint8)
     camera = ColmapCamera(1, "SIMPLE_PINHOLE", 4, 4, np.ones(3))
     image = ColmapImage(1, "a.jpg", 1, np.array([1.0, 0, 0, 0]), np.zeros(3))
-    points = ColmapPoints(xyz, rgb, np.zeros(5))
+    points = ColmapPoints(xyz, rgb)
     write_model(tmp_path / "colmap/sparse/0", {1: camera}, {1: image}, points)
     applied = [[0, 1, 0, 3], [1, 0, 0, 0], [0, 0, -1, -2]]
     scene = load_scene(single(tmp_path, applied_transform=applied))

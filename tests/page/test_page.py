@@ -21,7 +21,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import PageScene, write_page
-from hardsplat.page.unpack import unpack
+from hardsplat.page.pack import unpack
 from hardsplat.raster.renderer import Renderer
 from tests.helpers.devtools import SIZE, Browser, shot
 from tests.helpers.splat_files import covariances

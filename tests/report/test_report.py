@@ -18,8 +18,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.model import morton
 from hardsplat.page.choose import Choice
 from hardsplat.page.export import PageScene
-from hardsplat.page.pack import Packed
-from hardsplat.page.unpack import unpack
+from hardsplat.page.pack import Packed, unpack
 from hardsplat.report import run as report
 from hardsplat.results import pictures as saved
 from hardsplat.settings.presets import save_config

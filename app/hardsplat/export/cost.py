@@ -22,7 +22,7 @@ from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.page.unpack import read_page
+from hardsplat.page.pack import read_page
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import run_of
 from hardsplat.settings.presets import SAVED_NAME

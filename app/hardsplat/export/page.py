@@ -16,8 +16,7 @@ from hardsplat.io.media.images import to_uint8
 from hardsplat.io.splats import load_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_page
-from hardsplat.page.pack import MOST_SPLATS
-from hardsplat.page.unpack import read_page
+from hardsplat.page.pack import MOST_SPLATS, read_page
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of

@@ -113,10 +113,9 @@ def read_points(folder: Path) -> ColmapPoints:
     """All points that the file of a model has, also where they are not finite; none without a
     file."""
     if (path := _points_file(folder)) is None:
-        return ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8), np.zeros(0))
+        return ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8))
     if path.suffix == ".ply":
-        xyz, rgb = load_points(path)
-        return ColmapPoints(xyz, rgb, np.zeros(len(xyz)))
+        return ColmapPoints(*load_points(path))
     return _FORMATS[path.suffix].read_points(path)
 
 

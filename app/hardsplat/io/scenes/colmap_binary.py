@@ -1,7 +1,7 @@
 """COLMAP's binary files. Format: https://colmap.github.io/format.html, little endian.
 
-Key points of images and tracks of points are skipped on reading and written empty: training does
-not use them.
+Key points of images, tracks and errors of points are skipped on reading and written empty:
+training does not use them.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def count_images(path: Path) -> int:
 
 def read_points(path: Path) -> ColmapPoints:
     rows, _ = _points(_Cursor(path))
-    return ColmapPoints(*(rows[field].copy() for field in ("xyz", "rgb", "error")))
+    return ColmapPoints(rows["xyz"].copy(), rows["rgb"].copy())
 
 
 def _points(file: _Cursor) -> tuple[np.ndarray, np.ndarray]:
@@ -154,5 +154,5 @@ def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
 
     records = np.zeros(len(points.xyz), _POINT)
     records["id"] = np.arange(1, len(records) + 1)
-    records["xyz"], records["rgb"], records["error"] = points.xyz, points.rgb, points.error
+    records["xyz"], records["rgb"] = points.xyz, points.rgb
     (folder / "points3D.bin").write_bytes(_COUNT.pack(len(records)) + records.tobytes())

@@ -58,9 +58,7 @@ class ColmapImage:
 
 @dataclass
 class ColmapPoints:
-    """Triangulated points. xyz: (N, 3) float64 world units; rgb: (N, 3) uint8; error: (N,) float64
-    mean reprojection error in pixels."""
+    """Triangulated points. xyz: (N, 3) float64 world units; rgb: (N, 3) uint8."""
 
     xyz: np.ndarray
     rgb: np.ndarray
-    error: np.ndarray

@@ -108,13 +108,13 @@ def _are_key_points(line: str) -> bool:
 def read_points(path: Path) -> ColmapPoints:
     def parse(line: str) -> tuple[list[float], bytes]:
         _, x, y, z, r, g, b, error = line.split(maxsplit=8)[:8]
-        numbers = [float(x), float(y), float(z), float(error)]
-        return numbers, bytes((int(r), int(g), int(b)))  # bytes() refuses what is not in 0..255
+        *place, _ = map(float, (x, y, z, error))
+        return place, bytes((int(r), int(g), int(b)))  # bytes() refuses what is not in 0..255
 
     found = [record for _, record in _records(_lines(path), path, _POINT, parse)]
-    numbers = np.array([numbers for numbers, _ in found]).reshape(-1, 4)
+    places = np.array([place for place, _ in found]).reshape(-1, 3)
     colors = np.frombuffer(b"".join(color for _, color in found), np.uint8).reshape(-1, 3)
-    return ColmapPoints(numbers[:, :3].copy(), colors.copy(), numbers[:, 3].copy())
+    return ColmapPoints(places, colors.copy())
 
 
 def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -48,7 +48,7 @@ def save_poses(
     }
     points = np.asarray(scene.points, np.float64).reshape(-1, 3)
     colors = np.asarray(scene.colors, np.uint8).reshape(-1, 3)
-    known = ColmapPoints(points, colors, np.zeros(len(points)))
+    known = ColmapPoints(points, colors)
     write_model(folder / "sparse" / "0", {lens.id: lens for lens in lenses}, images, known)
     if all(lens.model in _KEYS for lens in lenses):
         frames = [_frame(view, lens, c.w2c, root) for (view, c), lens in zip(pairs, lenses)]
