@@ -17,7 +17,6 @@ from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
-from hardsplat.raster.core.sky import behind_pass
 from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import rasterizer as hardware
@@ -59,7 +58,6 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     yield from (*variants(loss_passes()), *loss_passes(differences=True))
     yield from (*SQUARED_PASSES, *METRIC_PASSES, *FITTED_PASSES)
     yield from (*FIT_SCHEDULE_PASSES, *variants(SCHEDULE_PASSES), fetch_pass(4))
-    yield from map(behind_pass, LENSES)
     yield from (p for feature in FEATURES for parts in feature.every() for p in parts.passes)
     for moments, strategy in product(MOMENT_FORMATS, STRATEGIES.values()):
         yield from variants(strategy.passes(moments, photo_bytes=4))

@@ -7,7 +7,7 @@ They matter little to the photographs, and stand in the way of every other view.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +90,8 @@ def gather_evidence(
     n = len(gaussians)
     found = Evidence(*np.zeros((4, n), np.float32))
     zeros = np.zeros((n, 1, 3), np.float32)
-    grey = replace(gaussians, sh=zeros, extra={}, sky=None, check=False)
+    g = gaussians
+    grey = Gaussians(g.means, g.quats, g.scales, g.opacities, zeros, check=False)
     reach = REACH * gaussians.scales.max(axis=1)
     renderer.keep(grey)
     for view in through(views, "looking", quiet):
@@ -189,7 +190,7 @@ def clean(
 
             costs = _affordable(len(order), without)
     count = max(costs)
-    everything = load_splats(file)  # with the splats that show the sky, behind the others
+    everything = load_splats(file)  # with those that show what is behind, after the others
     kept = np.delete(np.arange(len(everything)), order[:count])
     save_splats(path, everything[kept], antialiased)
     unseen = int(evidence.unseen[order[:count]].sum())

@@ -32,7 +32,6 @@ from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.choose import trial_scene
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.sinks import adam
-from hardsplat.raster.core.sky import behind_pass
 from hardsplat.raster.core.working import cull_passes, gather_pass, step_passes
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
@@ -79,7 +78,6 @@ _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
         gather_pass(),
         *step_passes(MOMENT_FORMATS["float32"].slot, STATISTICS),
     ],
-    "sky": lambda: [behind_pass("pinhole")],
     **{f"feature {feature.name}": partial(_all_passes, feature) for feature in FEATURES},
     **{
         f"strategy {name}": partial(strategy.passes, "float32", photo_bytes=4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardsplat import contract
-from hardsplat.raster.core.sky import gather_passes, record_gather
+from hardsplat.raster.core.sky import behind_pass, gather_passes, record_gather
 from hardsplat.tables.photographs import LENSES
 from hardsplat.train.features.feature import Feature, StepParts
 
@@ -19,5 +19,5 @@ def _parts(lens: str, texels: int) -> StepParts:
 FEATURE = Feature(
     "sky",
     lambda job: _parts(job.views.lens, job.items["texel"]) if job.items["texel"] else None,
-    lambda: [_parts(lens, 1) for lens in LENSES],
+    lambda: [StepParts([behind_pass(lens), *gather_passes(lens)]) for lens in LENSES],
 )
