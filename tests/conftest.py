@@ -10,13 +10,19 @@ import os
 import signal
 import sys
 from contextlib import closing
+from pathlib import Path
 
 os.environ.setdefault("HARDSPLAT_VALIDATION", "1")
 os.environ.setdefault("HARDSPLAT_POISON", "1")
 os.environ.setdefault("HARDSPLAT_AUTO", "first")  # the same variants whatever else the machine does
+# what the many processes of tests import is compiled once
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import pytest
 
+sys.dont_write_bytecode = False
+
+TESTS = Path(__file__).parent
 pytest_plugins = ["tests.helpers.leaks"]
 
 # A shell starts what it puts in the background so; tests press Ctrl-C, and so do processes that
@@ -28,6 +34,22 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 def pytest_addoption(parser):
     help = "also run tests that take minutes, as tools/test --all does"
     parser.addoption("--all", action="store_true", help=help)
+
+
+# Files that take long: they begin first, so that none runs alone at the end.
+LONG = """usage/test_swiftshader usage/test_commands usage/test_train blocks/test_run
+    train/runs/test_schedules tools/test_catalog blocks/test_shared train/test_train
+    tools/test_package io/test_checkpoint""".split()
+
+
+def pytest_configure(config):
+    if hasattr(config.option, "loadscopereorder"):  # pytest-xdist, if installed
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items):
+    begun = [TESTS / f"{name}.py" for name in LONG]
+    items.sort(key=lambda item: begun.index(item.path) if item.path in begun else len(begun))
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,4 +1,4 @@
-"""Every command but `train` at the smallest size, and how what it writes is read back."""
+"""Every command at the smallest size, and how what it writes is read back."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -10,7 +10,10 @@ import numpy as np
 import trimesh
 from PIL import Image
 
+from hardsplat.gpu.device.context import Device
 from hardsplat.io.splats import load_splats
+from hardsplat.raster.core.resolve import lacking
+from hardsplat.study.variants import REGISTRIES, option_of
 from hardsplat.tables.pictures import PICTURES
 from tests.helpers.offered import Item, cover, offered
 
@@ -83,6 +86,18 @@ def swept(folder: Path) -> None:
     page(folder / "report.html")
 
 
+def trained(folder: Path, row: list[Item]) -> None:
+    """A run has done its steps, with finite numbers, by the variants that its flags name."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    numbers = [metrics["evaluations"][-1][name] for name in ("psnr", "ssim")]
+    numbers += metrics["curve"]["loss"]
+    assert metrics["steps"] == STEPS and np.isfinite(numbers).all(), row
+    splats(folder / "splats.ply")
+    named = {item[0].removeprefix("--").replace("-", "_"): item[1] for item in row if item[1:]}
+    for name, taken in metrics["variants"].items():
+        assert named.get(name, "auto") in ("auto", "same", str(taken)), (name, taken, row)
+
+
 def levels(folder: Path) -> None:
     splats(folder / "lod-meta.json")
     page(folder / "index.html")
@@ -152,3 +167,26 @@ def cover_choices(command: str, start, given: dict[str, Path], pairs: bool = Tru
     flags = offered(command, **case.more)
     flags = {name: items for name, items in flags.items() if name not in case.without}
     cover(flags, run, case.paired if pairs else ())
+
+
+def flags_of_train() -> dict[str, list[Item]]:
+    """Without those that go on from a run (test_processes.py) or find poses (`hardsplat sfm`:
+    test_commands.py)."""
+    return {n: items for n, items in offered("train").items() if n not in ("resume", "sfm")}
+
+
+def cover_training(
+    run: Callable[[list[Item]], str | None], device: Device, paired: Iterable[str] = ()
+) -> None:
+    """See `cover`. Of what is refused alone the device lacks something."""
+    flags = flags_of_train()
+    refused = cover(flags, run, paired)
+    lacks = {
+        (flag, name)
+        for _, flag, rows in REGISTRIES
+        if flag and option_of(flag) in flags
+        for name, row in rows.items()
+        if lacking(device, row, f"{option_of(flag)} {name}")
+    }
+    assert {item for row in refused if len(row) == 1 for item in row} <= lacks
+    assert all(run([item]) for item in lacks)

@@ -1,6 +1,7 @@
 """A small scene, and commands that are started in this process as people start them."""
 
 import shlex
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.helpers.leaks import forget_pipelines, left_for_good, trim
 from tests.helpers.offered import Item
 from tests.helpers.scenes import pebble, tiny
 from tests.helpers.sweeping import in_this_process
+from tests.usage import cases
 from tests.usage.cases import CLEARED, STEPS
 
 
@@ -39,12 +41,9 @@ def few_steps():
         yield
 
 
-DRIVERS = ("first", "swiftshader")
-
-
 @pytest.fixture(scope="module")
 def driver(request):
-    """Which driver the tests of a module have, one of DRIVERS, where they name it."""
+    """Which driver the tests of a module have: the first, or "swiftshader" where they name it."""
     return getattr(request, "param", "first")
 
 
@@ -104,6 +103,21 @@ def start(opened, capfd, monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return Starter(opened, capfd)
+
+
+@pytest.fixture
+def trained(start, small, without_reports):
+    """trained(row) trains with these flags, and reads what that leaves; see cover."""
+    numbers = count()
+
+    def run(row: list[Item]) -> str | None:
+        folder = Path(f"run{next(numbers)}")
+        words = "train", small, "--max-steps", STEPS, "--result-dir", folder
+        if (why := start(*words, row=row)) is None:
+            cases.trained(folder, row)
+        return why
+
+    return run
 
 
 @pytest.fixture(scope="module")
