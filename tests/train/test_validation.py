@@ -87,8 +87,8 @@ def test_the_gap_decides_the_decay():
     assert [same.gap, same.decay] == pytest.approx([0, 0], abs=1e-6) and same.psnr == 30
     worse = look(500, [27.0], trained, [])
     assert worse.gap == pytest.approx(10**-2.7 - 10**-3)
-    assert worse.decay == pytest.approx(validation.DECAY * worse.gap**0.5)
-    assert look(1_000, [27.0], trained, [same]).decay == pytest.approx(worse.decay / 2**0.5)
+    assert worse.decay == pytest.approx(validation.DECAY * worse.gap**0.75)
+    assert look(1_000, [27.0], trained, [same]).decay == pytest.approx(worse.decay / 2**0.75)
     assert look(500, [33.0], trained, []).decay == 0
 
 

@@ -5,8 +5,8 @@ then. They alone decide three things:
 
 - *Exposures*: where a fit of colours explains much of their error, and of the error of trained
   ones, photographs differ in light, and the run begins again with exposures that are trained.
-- *Regularization*: opacities decay in all steps, in proportion to the root of their squared error
-  less that of trained photographs. Those of a run that does not overfit stay.
+- *Regularization*: opacities decay in all steps, the faster the more their squared error exceeds
+  that of trained photographs. Those of a run that does not overfit stay.
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
   the others, while all rates fall to their ends and the splats are averaged.
 
@@ -31,7 +31,7 @@ LOOK = 500  # steps from one measurement to the next; later, more
 # as many steps as would follow it.
 GAIN, PATIENCE = 0.1, 2_000
 FINISH = 0.25  # share of all steps that follow the main phase
-DECAY = 16.0  # of opacities, over the root of the gap of squared errors
+DECAY = 60.0  # of opacities, over the gap of squared errors to the power of 0.75
 # dB that a fit of colours must gain, the geometric mean of held and of trained photographs, for
 # exposures to be trained
 LIGHT = 1.2
@@ -128,7 +128,7 @@ def look(
     # the median, since a batch may have a step just after splats were added
     gap = squared_error(held) - squared_error([float(np.median(trained))])
     smooth = float(np.mean([*[each.gap for each in before[-1:]], gap]))
-    decay = DECAY * math.sqrt(max(smooth, 0))
+    decay = DECAY * max(smooth, 0) ** 0.75
     return Look(step, float(np.mean(held)), gap, decay)
 
 
