@@ -154,14 +154,6 @@ def gpu(display):
         yield opened
 
 
-@pytest.fixture
-def on_device(device, monkeypatch):
-    """Runs and evaluations take the file's device, whose pipelines are built already."""
-    monkeypatch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: device)
-    monkeypatch.setattr("hardsplat.train.measure.command.open_device", lambda wanted: device)
-    return device
-
-
 @pytest.fixture(autouse=True)
 def logs_end():
     """Commands print to the standard error of the test, which is closed when that ends."""

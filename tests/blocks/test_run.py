@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hardsplat.blocks import leaf
 from hardsplat.blocks.scaffold import train_scaffold
 from hardsplat.blocks.tasks import train_task
 from hardsplat.cli import main
@@ -22,9 +23,11 @@ from hardsplat.step.photos import Photos
 from hardsplat.train.job.facts import ScenePart, training_views
 from hardsplat.train.session.session import Session
 from tests.helpers import needs
+from tests.helpers.leaks import opens
 from tests.helpers.tables import argv
 from tests.helpers.training import OPENED, job_of, settings, splats_of
 
+pytestmark = pytest.mark.usefixtures("on_device")
 FAST = "--max-steps 60 --sh-degree 1 --deterministic --cap-max 700 --refine-start-iter 5"
 FAST += " --refine-every 10 --refine-stop-iter 50 --checkpoint-every 10 --polish-steps 4 --quiet"
 
@@ -61,17 +64,30 @@ def test_splats_outside_of_a_region_do_not_grow(device, scene, shape):
 
 
 @pytest.fixture(scope="module")
-def planned(scene, tmp_path_factory):
+def planned(scene, module_device, tmp_path_factory):
     """(scene, folder) with a scaffold and the plan of two blocks."""
     folder = tmp_path_factory.mktemp("blocks") / "planned"
     words = f"plan {scene} --blocks 2 {FAST} --result-dir"
-    assert main([*argv(words), str(folder)]) == 0
+    with opens(module_device):
+        assert main([*argv(words), str(folder)]) == 0
     assert {"plan.json", "plan.png", "scaffold", "config.toml"} <= set(os.listdir(folder))
     return scene, folder
 
 
 def train(scene, folder, *more) -> int:
     return main([*argv(f"train {scene} --blocks 2 {FAST} --result-dir"), str(folder), *more])
+
+
+@pytest.fixture(scope="module")
+def alone(planned, module_device, tmp_path_factory):
+    """The folder of both blocks trained by one device, in this process."""
+    scene, plan = planned
+    folder = shutil.copytree(plan, tmp_path_factory.mktemp("alone") / "alone")
+    run = lambda module, folder, device, show: leaf.work(folder, device, True)
+    with pytest.MonkeyPatch.context() as patch, opens(module_device):
+        patch.setattr("hardsplat.blocks.tasks.run_child", run)
+        assert train(scene, folder, "--block-devices", "0") == 0
+    return folder
 
 
 def children(folder) -> list[int]:
@@ -98,16 +114,13 @@ def test_a_scaffold_begins_with_no_more_random_splats_than_it_may_have(
     assert "near_plane" in made[0].typed  # the user's stays
 
 
-def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
+def test_a_killed_worker_costs_nothing_but_time(planned, alone, tmp_path, capfd):
     """Two workers leave the bytes of one device, one of them killed after its first checkpoint."""
     needs.module("distributed")
     from distributed import LocalCluster
 
-    scene, plan = planned
-    alone, killed = tmp_path / "alone", tmp_path / "killed"
-    for folder in (alone, killed):
-        shutil.copytree(plan, folder)
-    assert train(scene, alone, "--block-devices", "0") == 0
+    (scene, plan), joined = planned, (alone / "splats.ply").read_bytes()
+    killed, again = shutil.copytree(plan, tmp_path / "killed"), tmp_path / "again"
     victims: list[int] = []
 
     def kill() -> None:
@@ -125,7 +138,7 @@ def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
         assert train(scene, killed, "--cluster", cluster.scheduler_address) == 0
     killer.join()
     assert victims, "no worker was killed"
-    assert (killed / "splats.ply").read_bytes() == (alone / "splats.ply").read_bytes()
+    assert (killed / "splats.ply").read_bytes() == joined
     metrics = json.loads((killed / "metrics.json").read_text())
     assert metrics["splats"] == len(load_splats(killed / "splats.ply"))
     assert len(metrics["blocks"]) == 2 and metrics["evaluations"][0]["psnr"] > 10
@@ -134,18 +147,19 @@ def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
     assert metrics["evaluations"][0]["step"] == metrics["steps"]
     assert not (killed / "unpolished").exists()
     assert metrics["seams"]["across"] + metrics["seams"]["within"] == 2
-    (alone / "splats.ply").unlink()  # finished blocks are joined again, not trained again
+    shutil.copytree(alone, again)
+    (again / "splats.ply").unlink()  # finished blocks are joined again, not trained again
     capfd.readouterr()
-    assert main(["train", str(alone), "--resume"]) == 0
+    assert main(["train", str(again), "--resume"]) == 0
     assert "2 of 2 blocks were trained before" in "".join(capfd.readouterr())
-    assert (killed / "splats.ply").read_bytes() == (alone / "splats.ply").read_bytes()
+    assert (again / "splats.ply").read_bytes() == joined
 
 
-def test_splats_before_their_polish_pass_for_no_result(planned, tmp_path, monkeypatch, capsys):
+def test_splats_before_their_polish_pass_for_no_result(planned, alone, tmp_path, monkeypatch):
     """As after a kill there: until it ends, the folder has no splats.ply."""
-    scene, plan = planned
-    folder, seen = tmp_path / "out", []
-    shutil.copytree(plan, folder)
+    (scene, plan), seen = planned, []
+    folder = shutil.copytree(plan, tmp_path / "out")
+    shutil.copytree(alone / "blocks", folder / "blocks")
 
     def interrupted(*given):
         seen.append(given)

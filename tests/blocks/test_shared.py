@@ -19,6 +19,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
+from tests.helpers.leaks import opens
 from tests.helpers.tables import argv
 
 FAST = "--max-steps 30 --sh-degree 1 --deterministic --cap-max 700 --refine-start-iter 5"
@@ -28,7 +29,7 @@ SOLVED += " --opacity-decay 0.01"
 
 
 @pytest.fixture(autouse=True)
-def in_this_process(monkeypatch):
+def in_this_process(monkeypatch, on_device):
     """Blocks train in this process, which saves imports and is reached by patches."""
     run = lambda module, folder, device, show: leaf.work(folder, device, True)
     monkeypatch.setattr("hardsplat.blocks.tasks.run_child", run)
@@ -40,10 +41,11 @@ def train(scene, folder, more="", command="train") -> int:
 
 
 @pytest.fixture(scope="module")
-def planned_folder(scene, tmp_path_factory):
+def planned_folder(scene, module_device, tmp_path_factory):
     """A folder with a scaffold and the plan of two blocks."""
     folder = tmp_path_factory.mktemp("blocks") / "planned"
-    assert train(scene, folder, command="plan") == 0
+    with opens(module_device):
+        assert train(scene, folder, command="plan") == 0
     return folder
 
 

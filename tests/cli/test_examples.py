@@ -18,11 +18,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def run(device, monkeypatch, tmp_path, capsys):
+def run(on_device, monkeypatch, tmp_path, capsys):
     """run("name.py", arguments...) -> what it prints."""
-    for module in ("hardsplat.raster.renderer", "hardsplat.fit.api"):
-        monkeypatch.setattr(f"{module}.open_device", lambda *wanted: device)
-    monkeypatch.setattr(device, "close", lambda: None)
     monkeypatch.chdir(tmp_path)
 
     def example(name, *arguments):
@@ -84,11 +81,8 @@ def test_custom_loss(run, device, scene):
     assert last > first + 1 and len(hardsplat.load_splats("out.ply")) == 300
 
 
-def test_the_notebook(device, scene, tmp_path, monkeypatch):
+def test_the_notebook(on_device, scene, tmp_path, monkeypatch):
     """Its cells run one after the other, on the tiny scene, and show what they say."""
-    for module in ("hardsplat.raster.renderer", "hardsplat.train.api"):
-        monkeypatch.setattr(f"{module}.open_device", lambda *wanted: device)
-    monkeypatch.setattr(device, "close", lambda: None)
     (tmp_path / "examples").mkdir()
     monkeypatch.chdir(tmp_path / "examples")  # as Jupyter does
     cells = json.loads((EXAMPLES / "train_and_show.ipynb").read_text())["cells"]

@@ -23,6 +23,8 @@ from tests.helpers.tables import rows
 from tests.io.test_formats import read_glb
 from tests.oracle import sh as harmonics
 
+pytestmark = pytest.mark.usefixtures("on_device")
+
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory):

@@ -18,6 +18,8 @@ from hardsplat.raster.renderer import Renderer
 from tests.helpers.splat_files import result_of, some_splats
 from tests.oracle import psnr
 
+pytestmark = pytest.mark.usefixtures("on_device")
+
 
 @pytest.fixture(scope="module")
 def opened(scene):

@@ -247,9 +247,8 @@ def test_densification():
 
 
 @pytest.fixture
-def fitted(device, monkeypatch, tmp_path):
-    """The command on the session's device, in an empty folder; its exit code."""
-    monkeypatch.setattr("hardsplat.fit.fitter.open_device", lambda wanted, surfaces=(): device)
+def fitted(on_device, monkeypatch, tmp_path):
+    """The command in an empty folder; its exit code."""
     monkeypatch.chdir(tmp_path)
     return lambda flags: main(["fit", *flags.split()])
 

@@ -1,4 +1,4 @@
-"""Meshes: rasterized IDs and UVs, the estimator, Adam, subdivision, files, fits, refusals."""
+"""Meshes: rasterized IDs and UVs, the estimator, Adam, subdivision, files, on_device, refusals."""
 
 import json
 import shutil
@@ -28,12 +28,6 @@ CAMERAS = around(5, meshing.WIDTH, meshing.HEIGHT)
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
     return pebble(tmp_path_factory.mktemp("pebble") / "pebble", views=10, side=48)
-
-
-@pytest.fixture
-def fits(module_device, monkeypatch):
-    """Fits take the session's device, whose pipelines are built already."""
-    monkeypatch.setattr("hardsplat.fitmesh.fit.open_device", lambda wanted: module_device)
 
 
 def small(data_dir, result_dir, **changes) -> MeshConfig:
@@ -165,7 +159,7 @@ def test_files_come_back(tmp_path):
     assert len(trimesh.load(tmp_path / "mesh.glb", force="mesh").faces) == len(mesh.faces)
 
 
-def test_a_short_fit_improves(scene, tmp_path, fits, capsys):
+def test_a_short_fit_improves(scene, tmp_path, on_device, capsys):
     common = argv(scene, "--quiet --init-levels 2 --texture-size 64 --test-every 5 --result-dir")
     assert hardsplat_mesh(*common, tmp_path / "first", "--max-steps 1") == 0
     assert hardsplat_mesh(*common, tmp_path / "fit", "--max-steps 400 --subdivide-steps 250") == 0
@@ -183,7 +177,7 @@ def test_a_short_fit_improves(scene, tmp_path, fits, capsys):
     assert "IoU" in capsys.readouterr().out
 
 
-def test_batches_have_room_for_their_photographs(scene, tmp_path, fits, monkeypatch):
+def test_batches_have_room_for_their_photographs(scene, tmp_path, on_device, monkeypatch):
     """Of two that fit, each batch has one."""
     batches = one_photograph_fits(monkeypatch)
     MeshFitter(small(scene, tmp_path, max_steps=12)).run()
@@ -197,7 +191,7 @@ def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
 
 @pytest.mark.parametrize("seconds, step", [(0, 10), (3600, 5)])
 def test_a_lost_device_leaves_the_newest_mesh(
-    scene, tmp_path, fits, module_device, monkeypatch, capsys, seconds, step
+    scene, tmp_path, on_device, module_device, monkeypatch, capsys, seconds, step
 ):
     """After a subdivision too."""
     run, out = MeshSession.run, tmp_path / "out"

@@ -7,7 +7,7 @@ import ctypes
 import gc
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -75,6 +75,24 @@ def module_device(request):
     device.close()
     if request.session.testsfailed == failed:
         assert left == device.before, f"left on the device, by test: {first}"
+
+
+@contextmanager
+def opens(device):
+    """Commands and functions of this process get an open device, whose pipelines are built
+    already, and leave it open."""
+    device.drop = lambda: None  # by a Renderer that is collected, which may be later
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hardsplat.gpu.probe.Device", lambda *given, **how: device)
+        patch.setattr(device, "close", lambda: None)
+        yield
+
+
+@pytest.fixture
+def on_device(device):
+    """All that a test runs opens the file's device."""
+    with opens(device):
+        yield device
 
 
 @pytest.fixture

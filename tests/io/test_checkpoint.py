@@ -24,6 +24,7 @@ from hardsplat.train import run_training as train
 from hardsplat.train.run import files
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import drawing
+from tests.helpers.leaks import opens
 from tests.helpers.splat_files import some_splats
 from tests.helpers.spoiling import takes_at_most
 from tests.helpers.tables import refuses
@@ -41,8 +42,7 @@ def resumed(folder, **changes):
 def halfway(module_device, scene, tmp_path_factory) -> Path:
     """The folder of a run that did 20 steps."""
     out = tmp_path_factory.mktemp("halfway")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: module_device)
+    with opens(module_device):
         train(settings(scene, out, max_steps=20, eval_steps=(10,)))
     return out
 

@@ -287,8 +287,7 @@ def test_files_open_in_trimesh(tmp_path, suffix, textured, caplog, recwarn):
 
 
 @pytest.fixture
-def result(scene, tmp_path, monkeypatch, device):
-    monkeypatch.setattr(build, "open_device", lambda wanted: device)
+def result(scene, tmp_path, on_device):
     return result_of(tmp_path / "result", points_of(scene), data_dir=scene)
 
 

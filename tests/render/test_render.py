@@ -18,7 +18,6 @@ from hardsplat.model.framing import look_at, scene_bounds
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
-from hardsplat.render import render as module
 from hardsplat.render.painter import Painter
 from hardsplat.render.paths import along, orbit
 from hardsplat.tables.pictures import PICTURES
@@ -239,8 +238,7 @@ def frames_of(path) -> list[np.ndarray]:
 
 
 @pytest.fixture
-def result(scene, tmp_path, monkeypatch, device):
-    monkeypatch.setattr(module, "open_device", lambda wanted: device)
+def result(scene, tmp_path, on_device):
     return result_of(tmp_path / "result", points_of(scene), data_dir=scene, background="white")
 
 

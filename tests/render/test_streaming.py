@@ -115,7 +115,7 @@ def drawn(words, folder) -> np.ndarray:
     return read_pixels(folder / "frame_00000.png")[..., :3] / 255
 
 
-def test_render_draws_levels(lod, splats, tmp_path, device):
+def test_render_draws_levels(lod, splats, tmp_path, on_device):
     save_splats(tmp_path / "a.ply", splats)
     keys = tmp_path / "keys.json"
     key = {"w2c": camera().w2c.tolist(), "fov": 43.6}

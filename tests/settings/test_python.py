@@ -19,15 +19,7 @@ from tests.helpers.training import SMALL
 from tools import gen_settings
 
 
-@pytest.fixture
-def shared(device, monkeypatch):
-    """train() takes the tests' device, which it must leave open."""
-    monkeypatch.setattr("hardsplat.train.api.open_device", lambda *wanted: device)
-    monkeypatch.setattr(device, "close", lambda: None)
-    return device
-
-
-def test_train_from_python(shared, scene, tmp_path, monkeypatch):
+def test_train_from_python(on_device, scene, tmp_path, monkeypatch):
     seen, saved = [], []
 
     def on_batch(progress):
@@ -77,7 +69,7 @@ def test_config_is_another_name_of_preset(tmp_path):
     refuses("two names of one thing", hardsplat.train, tmp_path, config="quick", preset="quick")
 
 
-def test_what_a_callback_raises_is_printed_and_the_run_continues(shared, scene, tmp_path, capfd):
+def test_what_a_callback_raises_is_printed_and_the_run_continues(on_device, scene, tmp_path, capfd):
     called = []
 
     def on_batch(progress):
@@ -91,7 +83,7 @@ def test_what_a_callback_raises_is_printed_and_the_run_continues(shared, scene, 
     assert err.count("ZeroDivisionError") == 2  # where it was raised, and its name
 
 
-def test_a_scene_in_memory_trains_as_its_folder_does(shared, scene, tmp_path):
+def test_a_scene_in_memory_trains_as_its_folder_does(on_device, scene, tmp_path):
     folder = hardsplat.load_scene(scene)
     images = [view.load() for view in folder.views]
     cameras, names = [v.camera for v in folder.views], [v.name for v in folder.views]

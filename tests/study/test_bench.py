@@ -10,7 +10,6 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.cli import main
 from hardsplat.io.splats import save_splats
 from hardsplat.report.stages import STAGES
-from hardsplat.study.bench import bench as module
 from hardsplat.study.bench.bench import bench
 from hardsplat.study.bench.measure import Bench
 from hardsplat.study.tables import section, varying
@@ -26,12 +25,6 @@ def model(scene, tmp_path_factory):
     splats.scales *= np.array([1.0, 0.6, 0.3], np.float32)
     save_splats(path, splats)
     return path
-
-
-@pytest.fixture
-def on_device(device, monkeypatch):
-    monkeypatch.setattr(module, "open_device", lambda wanted: device)
-    return device
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from tests.helpers.splat_files import points_of, result_of
 
 
 @pytest.fixture
-def results(scene, tmp_path, monkeypatch, device):
+def results(scene, tmp_path, on_device):
     """Two result folders of the tiny scene: its points as splats, and half of them."""
-    monkeypatch.setattr("hardsplat.train.measure.command.open_device", lambda wanted: device)
     steps = {"all": 1, "half": 2}
     return [result_of(tmp_path / n, points_of(scene, steps[n]), data_dir=scene) for n in steps]
 

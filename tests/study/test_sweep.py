@@ -36,11 +36,8 @@ def few(scene, **settings) -> dict:
 
 
 @pytest.fixture
-def in_process(device, monkeypatch):
+def in_process(on_device, monkeypatch):
     """Runs are made in this process. Returns the folders of those made."""
-    monkeypatch.setattr(device, "close", lambda: None)  # others need it still
-    for module in ("hardsplat.train.run.trainer", "hardsplat.study.sweep.one_run"):
-        monkeypatch.setattr(f"{module}.open_device", lambda wanted: device)
     return in_this_process(monkeypatch)
 
 

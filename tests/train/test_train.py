@@ -38,6 +38,7 @@ from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies.strategy import RESET_OPACITY
 from hardsplat.train.watchers.log import Log
+from tests.helpers.leaks import opens
 from tests.helpers.tables import COMMON, refuses
 from tests.helpers.training import (
     job_of,
@@ -74,8 +75,7 @@ def test_ctrl_c_while_photographs_are_read_leaves_no_folder(
 @pytest.fixture(scope="module")
 def run(module_device, scene, tmp_path_factory):
     """(config, metrics) of a run of 80 steps that densifies, in its folder."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: module_device)
+    with opens(module_device):
         out, own = tmp_path_factory.mktemp("run"), dict(checkpoint_every=50, refine_every=20)
         own |= dict(max_steps=80, eval_steps=(10, 40), save_steps=(40,))
         config = settings(scene, out, **own, **FAST)

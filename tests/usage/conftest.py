@@ -10,7 +10,7 @@ from hardsplat.cli import main
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from tests.helpers.drivers import only_swiftshader
-from tests.helpers.leaks import forget_pipelines, left_for_good, trim
+from tests.helpers.leaks import forget_pipelines, left_for_good, opens, trim
 from tests.helpers.offered import Item
 from tests.helpers.scenes import pebble, tiny
 from tests.helpers.sweeping import in_this_process
@@ -60,11 +60,10 @@ def opened(environment):
         for name, value in environment.items():
             patch.setenv(name, value)
         device = open_device()
-        patch.setattr("hardsplat.gpu.probe.Device", lambda *given, **how: device)
-        patch.setattr(device, "close", lambda: None)
         device.before = left_for_good(device)
-        yield device
-    Device.close(device)
+        with opens(device):
+            yield device
+    device.close()
 
 
 class Starter:

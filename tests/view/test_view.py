@@ -24,7 +24,6 @@ from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Renderer
 from hardsplat.step.runner import StepRunner
 from hardsplat.train import run_training as train
-from hardsplat.view import show
 from hardsplat.view.preview import TrainingWindow
 from hardsplat.view.splats.controls import Controls, fitted, placed
 from hardsplat.view.splats.inputs import NOTCH, Inputs, Viewpoint
@@ -281,10 +280,8 @@ def test_closing(seen, how):
 
 
 @pytest.fixture
-def training(device, monkeypatch, scene, tmp_path):
+def training(on_device, scene, tmp_path):
     """training(preview, **settings) -> metrics of a deterministic run that grows."""
-    opened = "hardsplat.train.run.trainer.open_device"
-    monkeypatch.setattr(opened, lambda wanted, surfaces=(): device)
     way = {"rasterizer": "tiled", "tile_backward": "gather", "max_steps": 40}
 
     def run(name, preview=None, **changes):
@@ -432,7 +429,6 @@ def view_until_drawn(monkeypatch, target, drop="") -> tuple[Viewer, np.ndarray]:
 
 
 def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, training, tmp_path):
-    monkeypatch.setattr(show, "open_device", lambda wanted, surfaces=(): device)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("hardsplat.view.viewer.OPENED", (64, 48))
     monkeypatch.setattr("hardsplat.view.window.LEAST", 64)

@@ -27,7 +27,7 @@ def session(gpu):
     found = FitSession(gpu, FitConfig(max_steps=5, background="white"), photo, 30)
     found.set(Blobs.scattered(30, photo / 255, 0))
     found.run(5)
-    found.drain()
+    found.runner.drain()
     yield found
     found.destroy()
     gpu.check_validation()
