@@ -34,7 +34,7 @@ FINISH = 0.25  # share of all steps that follow the main phase
 DECAY = 60.0  # of opacities, over the gap of squared errors to the power of 0.75
 # dB that a fit of colours must gain, the geometric mean of held and of trained photographs, for
 # exposures to be trained
-LIGHT = 1.2
+LIGHT = 1.35
 
 
 class FittedView(Protocol):
