@@ -137,7 +137,7 @@ def test_what_features_found_of_photographs_rests_in_blocks(scene, tmp_path, mon
     names = [loaded.views[i].name for i in loaded.train]
     found = {n: np.arange(len(names))[None, :, None] for n in ("affine", "beside", "turn")}
     part = Scaffold(tmp_path, TrainConfig(), 0.0, 0.0, found).part(loaded, names[1:3], None)
-    rows = {name: values.ravel().tolist() for name, values in part.exposures.items()}
+    rows = {name: values.ravel().tolist() for name, values in part.known.items()}
     assert rows == {"affine": [1, 2], "beside": [1, 2]}
 
 

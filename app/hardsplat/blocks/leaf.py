@@ -69,6 +69,7 @@ def _train_block(folder: Path, quiet: bool, device: Future[Device]) -> dict[str,
     task = json.loads((folder / TASK).read_text(encoding="utf-8"))
     scaffold, grows = Scaffold.of(Path(task["scaffold"])), task["grows"]
     given = TrainConfig.of(**task["settings"] | {"result_dir": folder, "quiet": quiet})
+    given = replace(given, typed=frozenset({"near_plane"}))  # tasks have that of all blocks
     config, s = scaffold.settings(given, ends=not grows), given.scene
     given_scene = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
     whole = scaffold.scene(given_scene)

@@ -20,7 +20,7 @@ from hardsplat.io.scenes.poses import FOLDER as POSES
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.region import Region
 from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
-from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.settings.train import FIELDS, TrainConfig, scene_folder
 from hardsplat.tables import quantities
 from hardsplat.train import EXPOSURES_FILE, INTRINSICS_FILE, ScenePart, focused_scene, moved
 
@@ -98,8 +98,8 @@ class Scaffold:
 
     def settings(self, given: TrainConfig, ends: bool = False) -> TrainConfig:
         """`given` as blocks have it: cameras are refined already, and the near plane is that which
-        the whole scene chose. ends: as a polish has it, which is without exposures where blocks end
-        without them."""
+        the whole scene chose, unless the user named one. ends: as a polish has it, which is without
+        exposures where blocks end without them."""
         lit = given.exposure.exposure == "auto" and self.config.exposure.corrected
         until = 1.0 if lit else given.exposure.exposure_until  # as auto decides
         exposure = self.config.exposure.exposure if self.config.exposure.corrected else "none"
@@ -108,7 +108,9 @@ class Scaffold:
         own: dict[str, Any] = {"exposure": exposure, "exposure_until": until}
         if not (given.loss.opacity_reg or given.adam.opacity_decay):
             own["opacity_decay"] = self.opacity_decay
-        if given.scene.near_plane == TrainConfig().scene.near_plane:
+        # a run that is resumed knows the value that the user named, not that it was named
+        changed = given.scene.near_plane != FIELDS["near_plane"].default
+        if "near_plane" not in given.typed and not changed:
             own["near_plane"] = self.config.scene.near_plane
         return given.changed(pose_opt=False, intrinsics_opt=False, **own)
 
