@@ -112,7 +112,7 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
         assert (own.exposure.exposure_until, own.adam.opacity_decay) == (1, 0.01)
         mine = [i for i, name in enumerate(names) if name in photographs]
         for name, values in scaffold.found.items():
-            part = scaffold.part(loaded, set(photographs), None).exposures
+            part = scaffold.part(loaded, set(photographs), None).known
             if name == "affine":
                 assert np.array_equal(part[name], values[:, mine]), (folder, name)
             if folder != out / "polish":
@@ -159,8 +159,9 @@ def test_blocks_have_the_near_plane_of_the_whole_scene(tmp_path):
     """Which the scene chose, unless the user named one."""
     chosen = TrainConfig.of(data_dir=tmp_path, near_plane=1e-5)
     scaffold = Scaffold(tmp_path, chosen, 0.01, 0.0, {})
-    for given, near in ((0.01, 1e-5), (0.2, 0.2)):
-        blocks = scaffold.settings(TrainConfig.of(data_dir=tmp_path, near_plane=given))
+    for given, typed, near in ((0.01, (), 1e-5), (0.01, ("near_plane",), 0.01), (0.2, (), 0.2)):
+        config = TrainConfig.of(data_dir=tmp_path, near_plane=given)
+        blocks = scaffold.settings(replace(config, typed=frozenset(typed)))
         assert blocks.scene.near_plane == near
 
 

@@ -200,10 +200,10 @@ def test_colours_of_cameras_on_the_host(tmp_path):
     buffers = {name: np.stack([0 * values, values], axis=1) for name, values in numbers.items()}
     of_photograph = {"exposure": np.zeros(1), "white_balance": np.zeros((2, 4))}
     wanted = oracle.ppisp(image, **numbers | of_photograph)
-    assert not CameraResponse.load(tmp_path).planes
+    assert CameraResponse.load(tmp_path) is None
     save_exposures(path, "ppisp", buffers, ["a", "b"])
     colors = CameraResponse.load(tmp_path)
-    away = lambda camera, image_of: np.abs(colors(image, camera) - image_of).max()
+    away = lambda camera, image_of: np.abs(colors(camera, image) - image_of).max()
     assert away(1, wanted) < 1e-5 < 1e-2 < away(1, image)
     assert away(0, image) < 1e-6 and away(2, image) < 1e-6
     for text in ("{", '{"cameras": [{"vignette_centre": [[0]]}]}', "[" * 99999):
@@ -262,14 +262,17 @@ def test_exposures_end_and_splats_go_on(on_device, scene, tmp_path, name):
     config = settings(scene, exposure=name, exposure_until=0.5, max_steps=20)
     of = [q.name for q in EXPOSURES[name].quantities]
     session = open_session(on_device, config)
-    assert session.schedule.exposed_until == 10 and session.exposed
-    session.run(10)
+    assert session.schedule.ends == dict.fromkeys(of, 10) and session.staying == set(of)
+    session.run(9)
+    session.expire()
+    assert session.staying == set(of)
+    session.run(1)
     before = session.snapshot()
     assert any(before.buffers[q].any() for q in of)
-    session.end_exposures()
+    session.expire()
     session.run(4)
     after = session.snapshot()
-    assert not session.exposed and not any(after.buffers[q].any() for q in of)
+    assert not session.staying and not any(after.buffers[q].any() for q in of)
     assert (after.buffers["means"] != before.buffers["means"]).any()
     train(settings(scene, tmp_path, exposure=name, exposure_until=0.5, max_steps=20))
     end = checkpoints.load(checkpoints.path_of(tmp_path, 20))

@@ -66,16 +66,16 @@ def rate_plans(
     settings: Mapping[str, Any],
     extent: float,
     frozen: bool = False,
-    exposed_until: int = 0,
     known: Container[str] = (),
+    ends: Mapping[str, int] = {},
     falls: tuple[int, int] | None = None,
 ) -> np.ndarray:
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
     settings: all by name. extent: scene radius, world units. frozen: splats and texels rest too.
-    exposed_until: step from which exposures rest, if not 0. known: names of quantities that rest.
-    falls: steps from and to which the rates of the former fall to their ends, where it is so.
+    known: names of quantities that rest. ends: steps from which quantities rest, by name. falls:
+    steps from and to which the rates of the former fall to their ends, where it is so.
     """
     planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
     plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]
@@ -92,7 +92,6 @@ def rate_plans(
             end = settings[rate.last] if rate.last else rate.share * settings[rate.setting]
             last, since = np.float32(end * scale), 0
         warm_up = settings[rate.warm_up] if rate.warm_up else 0
-        ends = exposed_until if quantities.is_exposure(q) else 0
         until = steps
         if falls:
             past = np.clip((falls[0] - since) / (steps - since), 0, 1)
@@ -107,7 +106,7 @@ def rate_plans(
                 sh_degree=q.joins(k),
                 warm_up=warm_up,
                 since=int(since),
-                ends=ends,
+                ends=ends.get(q.name, 0),
             )
     return plans
 

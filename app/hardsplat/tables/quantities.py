@@ -24,7 +24,8 @@ class Rate:
     share: instead, what it then is of the first one. Without both the rate is as of others.
 
     every: steps from one update to the next, each as far as in so many steps. warm_up: steps over
-    which the rate rises from 0. per_extent: in units of the scene's extent.
+    which the rate rises from 0. until: share of the steps after which the quantity is 0 again and
+    rests; 1: it stays. per_extent: in units of the scene's extent.
     """
 
     setting: str
@@ -32,6 +33,7 @@ class Rate:
     share: float | None = None
     every: str | None = None
     warm_up: str | None = None
+    until: str | None = None
     per_extent: bool = False
 
 
@@ -104,7 +106,8 @@ def _planes(count: int) -> Callable[[int], int]:
     return lambda degree: count
 
 
-_PPISP = Rate("exposure_lr", share=0.1, warm_up="ppisp_warm_up")
+_AFFINE = Rate("exposure_lr", share=0.1, until="exposure_until")
+_PPISP = replace(_AFFINE, warm_up="ppisp_warm_up")
 _POSE = Rate("pose_lr", share=0.01, warm_up="pose_warm_up")
 _SHIFT = replace(_POSE, per_extent=True)
 _INTRINSICS = Rate("intrinsics_lr", share=0.01, warm_up="pose_warm_up")
@@ -129,7 +132,7 @@ _ROWS = (
     # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
     # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which
     # add their own.
-    Quantity("affine", "photograph", 4, Rate("exposure_lr", share=0.1),
+    Quantity("affine", "photograph", 4, _AFFINE,
              planes=_planes(3), chosen=_BY_AFFINE, centred=True),
     Quantity("exposure", "photograph", 1, _PPISP, chosen=_BY_PPISP, centred=True),
     Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2),

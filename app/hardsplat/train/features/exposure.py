@@ -97,9 +97,9 @@ class CameraResponse:
         self.planes = {name: np.asarray(values, np.float64) for name, values in planes.items()}
 
     @classmethod
-    def load(cls, folder: Path) -> CameraResponse:
-        """Those of folder/exposures.json; none where there is no such file. Raises UserError for a
-        damaged one."""
+    def load(cls, folder: Path) -> CameraResponse | None:
+        """Those of folder/exposures.json; None where there is no such file, or it has none. Raises
+        UserError for a damaged one."""
         path = folder / EXPOSURES_FILE
         try:
             cameras = json_of(path.read_text(encoding="utf-8"))["cameras"]
@@ -112,15 +112,15 @@ class CameraResponse:
                 if p.shape[::2] != (COLORS[name], 4) or not np.isfinite(p).all():
                     raise ValueError
         except FileNotFoundError:
-            return cls({})
+            return None
         except (OSError, ValueError, KeyError, TypeError):
             raise UserError(
                 f"{path}: is not what a run found of its cameras; leave it out to "
                 "measure without it"
             ) from None
-        return cls(planes)
+        return cls(planes) if planes else None
 
-    def __call__(self, image: np.ndarray, number: int) -> np.ndarray:
+    def __call__(self, number: int, image: np.ndarray) -> np.ndarray:
         """(H, W, 3) as camera `number` makes it, of an image without vignetting; cameras that were
         not trained leave it alone."""
         own = {

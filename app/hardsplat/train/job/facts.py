@@ -138,12 +138,12 @@ def fitting(
 class ScenePart:
     """What a training of a part of a scene is given by a training of the whole.
 
-    region: where splats may grow, by default everywhere. exposures: (planes, items, width) by
+    region: where splats may grow, by default everywhere. known: (planes, items, width) by
     quantity of photographs and cameras, which were found on the whole scene and stay as they are.
     reports: the run makes a report of its own."""
 
     region: Region | None = None
-    exposures: Mapping[str, np.ndarray] = field(default_factory=dict)
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
     reports: bool = False
 
 

@@ -90,6 +90,11 @@ class Job:
         """What it has whatever the schedule: passes, statistics, recordings."""
         return STRATEGIES[self.config.densify.strategy]
 
+    @property
+    def compares_light(self) -> bool:
+        """Whether photographs that are held back tell if they differ in light, see `exposure`."""
+        return self.config.exposure.exposure == "auto"
+
     def options(self, rasterizer: str) -> Options:
         """The options that the settings give that rasterizer."""
         options = BACKENDS[rasterizer].options.of(self.config.raster, self.config.gradient)

@@ -136,12 +136,13 @@ class Schedule:
         these move little."""
         return self.strategy.fixed_from(round(CHOSEN * self.steps))
 
-    @property
-    def exposed_until(self) -> int:
-        """The step after which exposures are dropped; 0: never, or there are none."""
-        exposure = self.config.exposure
-        ends = exposure.corrected and exposure.exposure_until < 1 and not self.frozen
-        return max(round(exposure.exposure_until * self.steps), 1) if ends else 0
+    @cached_property
+    def ends(self) -> dict[str, int]:
+        """The steps after which quantities are 0 again, by name: of those that do not stay."""
+        flat = self.config.flat()
+        trained = [q for q in quantities.QUANTITIES.values() if quantities.is_chosen(q, flat)]
+        shares = {q.name: flat[q.rate.until] for q in trained if q.rate.until and not self.frozen}
+        return {name: max(round(s * self.steps), 1) for name, s in shares.items() if s < 1}
 
     def asks(self, step: int) -> bool:
         """Whether photographs that are held back are measured after that step."""
@@ -150,9 +151,9 @@ class Schedule:
 
     def alike_since(self, step: int) -> int:
         """The step from which looks at held photographs up to `step` are alike: after the last
-        pruning, and after the end of exposures where that has passed."""
-        exposed = self.exposed_until if self.exposed_until < step else 0
-        return max(*self.strategy.prunings(), exposed, 0)
+        pruning, and after the end of quantities that do not stay."""
+        ended = [end for end in self.ends.values() if end < step]
+        return max(*self.strategy.prunings(), *ended, 0)
 
     def next_stop(self, step: int) -> int:
         """The next step count after which a batch must end: for a refinement, a measurement, a
@@ -161,8 +162,7 @@ class Schedule:
         stops = [self.steps, *(n for n in (*run.eval_steps, *run.save_steps) if n > step)]
         if self.held and step < self.main_steps:
             stops += [validation.next_look(step), self.main_steps]
-        if step < self.exposed_until:
-            stops.append(self.exposed_until)
+        stops += [end for end in self.ends.values() if step < end]
         if every := run.checkpoint_every:
             stops.append((step // every + 1) * every)
         return min(*stops, self.averaging.next_sample(step), self.strategy.next_due(step))

@@ -32,7 +32,6 @@ from hardsplat.step import loss
 from hardsplat.step.photos import pack
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import BACKGROUNDS
-from hardsplat.train.features.exposure import CameraResponse
 
 Colored = Callable[[np.ndarray], np.ndarray]
 _SEEN, _TARGET = "counts of the view", "target of the view"
@@ -81,10 +80,10 @@ class Asked:
 
     photos: of these views, where they have been read already. pictures: of all views, or else of
     the first alone, not their measures alone. cameras: instead of those of the views. fitted: also
-    after a fit of colours, of images as their cameras made them by `colors`. gain: of that the PSNR
-    alone, not clamped, which takes no further submission. halves: also half_psnr. filtered: draws
-    the same splats with the 2D filter, for psnr_antialiased and ssim_antialiased. evaluator: one of
-    the rasterizer, which is left open.
+    after a fit of colours, of images as their cameras made them: colors(number, image). gain: of
+    that the PSNR alone, not clamped, which takes no further submission. halves: also half_psnr.
+    filtered: draws the same splats with the 2D filter, for psnr_antialiased and ssim_antialiased.
+    evaluator: one of the rasterizer, which is left open.
     """
 
     photos: Iterable[np.ndarray] | None = None
@@ -92,7 +91,7 @@ class Asked:
     cameras: Sequence[Camera] | None = None
     fitted: bool = False
     gain: bool = False
-    colors: CameraResponse | None = None
+    colors: Callable[[int, np.ndarray], np.ndarray] | None = None
     halves: bool = False
     filtered: Rasterizer | None = None
     evaluator: Evaluator | None = None
@@ -281,7 +280,7 @@ def measure_all(
         packed = ahead(photographs, prepared)
         bar = Bar(views, desc="measuring", unit="view", leave=False, disable=quiet)
         for i, (view, (photo, words, room)) in enumerate(zip(bar, packed)):
-            colored = partial(colors, number=view.number) if colors and colors.planes else None
+            colored = partial(colors, view.number) if colors else None
             camera = asked.cameras[i] if asked.cameras else view.camera
             own = replace(asked, pictures=asked.pictures or i == 0)
             measured = evaluator.measure(view.name, camera, photo, frame, own, colored, words, room)

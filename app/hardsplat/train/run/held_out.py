@@ -95,8 +95,8 @@ class HeldOut:
         session, schedule = self.session, self.session.schedule
         views = self._training(session.job.validation)
         self._back = self._back or list(load_images(views, progress=False))
-        exposed = session.job.config.exposure.corrected
-        halves = exposed and session.step < (schedule.exposed_until or schedule.steps)
+        until = min(schedule.ends.values(), default=schedule.steps)
+        halves = session.job.config.exposure.corrected and session.step < until
         return self._as_trained(views, Asked(self._back, halves=halves, gain=gain))
 
     def color_gains(self, held: Sequence[Measured]) -> list[float]:
@@ -223,11 +223,11 @@ class HeldOut:
             return self.scene
         return focused_scene(self.scene, self.session.store.trained("intrinsics")[0])
 
-    def _colors(self) -> CameraResponse:
+    def _colors(self) -> CameraResponse | None:
         """What is known of the vignetting and response of its cameras by now."""
         names = [q.name for q in quantities.chosen("camera", self.session.job.flat)]
         own = {n: self.session.store.trained(n) for n in names if n in COLORS}
-        return CameraResponse(own)
+        return CameraResponse(own) if own else None
 
 
 def _note_uneven(measures: Sequence[Measured]) -> None:

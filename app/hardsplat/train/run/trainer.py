@@ -223,8 +223,7 @@ class Trainer:
                         self._refine()
                     if s.schedule.averaging.is_sample(s.step):
                         s.average()
-                    if s.exposed and s.step >= s.schedule.exposed_until:
-                        s.end_exposures()
+                    s.expire()
                     self.keeper.keep()
                     self.keeper.choose()
                 s.drain()
@@ -339,7 +338,7 @@ class Trainer:
             return False
         s.drain()
         try:
-            asks = job.config.exposure.exposure == "auto" and not log.color_gains
+            asks = job.compares_light and not log.color_gains
             held = self.held_out.held_back(gain=asks)
             if asks and log.looks:
                 log.color_gains = self.held_out.color_gains(held)

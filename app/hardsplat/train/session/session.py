@@ -27,7 +27,6 @@ from hardsplat.step.begin import view_order
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, allocate_loss, loss_terms
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
-from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.features import parts_of
 from hardsplat.train.job.job import Job
@@ -73,7 +72,7 @@ class Session:
 
     runner: the steps. store: the splats. drawing: the rasterizer and the commands. capacity: how
     many splats fit. pairs: what lists of pairs have room for. weights: of the loss's terms, in the
-    order of its records. exposed: photographs have exposures by now.
+    order of its records. staying: names of quantities that are not 0 again yet, see Schedule.ends.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Session:
         device, photos, own = self.device, self.photos, self._owned
         self.job, self.schedule = job, job.schedule
         self._more_opacity_reg = 0.0  # by the strategy, on top of what settings have
-        self.exposed = job.schedule.exposed_until > 0
+        self.staying = set(job.schedule.ends)
         self.parts = parts_of(job)
         self.capacity = SplatCapacity(device, job, photos)
         settings = gpu_settings(job, job.schedule, self.parts, photos.fetched)
@@ -156,7 +155,7 @@ class Session:
     def initial(self, gaussians: Gaussians) -> Checkpoint:
         """Step 0 with these splats."""
         first = Checkpoint.initial(gaussians, self.job.config.model.sh_degree, self.job.items)
-        for name, values in self.job.part.exposures.items():
+        for name, values in self.job.part.known.items():
             first.buffers[name][:] = values
         return first
 
@@ -197,12 +196,13 @@ class Session:
         self._open(job, drawing.rasterizer, drawing.timed_rows)
         self.restore(first)
 
-    def end_exposures(self) -> None:
-        """Leaves photographs as they are from the next step on: the splats learn what is common to
-        those that show them."""
-        for q in filter(quantities.is_exposure, quantities.QUANTITIES.values()):
-            self.store.parameters.write(q.name, np.zeros_like(self.store.trained(q.name)))
-        self.exposed = False
+    def expire(self) -> None:
+        """Sets quantities to 0 whose end has come. Without exposures the splats learn what is
+        common to the photographs that show them."""
+        ended = {name for name in self.staying if self.step >= self.schedule.ends[name]}
+        for name in ended:
+            self.store.parameters.write(name, np.zeros_like(self.store.trained(name)))
+        self.staying -= ended
 
     def reschedule(self, schedule: Schedule) -> None:
         """Goes by another schedule of the job from the next step on."""
