@@ -204,17 +204,19 @@ def little_room(monkeypatch):
     monkeypatch.setattr("hardsplat.train.session.store.MORE", 0)
 
 
-@pytest.fixture(autouse=True)
-def quick_reports(monkeypatch):
-    """What draws reports is not drawn with ahead, which takes longer than the runs here."""
-    monkeypatch.setattr("hardsplat.report.run.prepare", lambda: None)
-
-
 @pytest.fixture
-def without_reports(monkeypatch):
-    """Reports take as long as short runs; tests/report has them."""
-    for name in ("viewer_of", "write_report"):
-        monkeypatch.setattr(f"hardsplat.report.run.{name}", lambda *given: None)
+def reports():
+    """Runs of the test write their reports, which take as long as short runs."""
+
+
+@pytest.fixture(autouse=True)
+def quick_ends(request, monkeypatch):
+    """No reports without the fixture `reports`, and poses of held-out views are hardly refined."""
+    monkeypatch.setattr("hardsplat.train.measure.refining.STEPS_A_VIEW", 4)
+    monkeypatch.setattr("hardsplat.report.run.prepare", lambda: None)  # longer than the runs here
+    if "reports" not in request.fixturenames:
+        for name in ("viewer_of", "write_report"):
+            monkeypatch.setattr(f"hardsplat.report.run.{name}", lambda *given: None)
 
 
 @pytest.fixture

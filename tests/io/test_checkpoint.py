@@ -31,6 +31,7 @@ from tests.helpers.tables import refuses
 from tests.helpers.training import settings
 from tests.io.test_formats_hostile import array, zipped
 
+pytestmark = pytest.mark.usefixtures("on_device")
 ROOT = Path(__file__).parents[2]
 
 
@@ -170,7 +171,9 @@ def test_resume(on_device, halfway, copied):
     assert "resume = false" in (copied / "config.toml").read_text()
 
 
-def test_what_a_killed_run_did_not_finish_is_made_by_resuming_it(on_device, copied, error_of):
+def test_what_a_killed_run_did_not_finish_is_made_by_resuming_it(
+    on_device, reports, copied, error_of
+):
     """The last checkpoint is there, and neither splats, measurements nor report."""
     metrics = train(resumed(copied))
     assert metrics["steps"] == 20 and evaluated(metrics) == [10, 20]

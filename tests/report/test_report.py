@@ -29,6 +29,8 @@ from tests.helpers.browser import open_page, parts
 from tests.helpers.splat_files import some_splats
 from tests.helpers.training import settings
 
+pytestmark = pytest.mark.usefixtures("reports")
+
 
 def picture(seed: int, size=(48, 64)) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)

@@ -34,10 +34,9 @@ def no_display():
 
 @pytest.fixture(autouse=True, scope="package")
 def few_steps():
-    """A plan's least steps a photograph, and those that refine the pose of a held-out view."""
+    """A plan's least steps a photograph."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hardsplat.blocks.run.EPOCHS", 1)
-        patch.setattr("hardsplat.train.measure.refining.STEPS_A_VIEW", 4)
         yield
 
 
@@ -105,7 +104,7 @@ def start(opened, capfd, monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def trained(start, small, without_reports):
+def trained(start, small):
     """trained(row) trains with these flags, and reads what that leaves; see cover."""
     numbers = count()
 
@@ -132,7 +131,7 @@ def given(opened, small, tmp_path_factory):
 
 
 @pytest.fixture
-def in_small(without_reports, monkeypatch):
+def in_small(monkeypatch):
     """Measurements do not warm up, and runs of sweeps are made here: their folders."""
     monkeypatch.setattr("hardsplat.study.bench.measure.WARM_SECONDS", 0.0)
     return in_this_process(monkeypatch)

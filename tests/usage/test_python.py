@@ -89,7 +89,7 @@ def result(opened, small, tmp_path_factory):
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: " ".join(map(str, choice.values())))
-def test_settings(start, small, without_reports, tmp_path, choice):
+def test_settings(start, small, tmp_path, choice):
     named = looked_at(TrainConfig.of(**choice).flat())
     own = {"max_steps": STEPS, "result_dir": tmp_path / "run", "quiet": True}
     del named["data_dir"]
