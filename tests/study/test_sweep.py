@@ -68,7 +68,9 @@ SCRIPT = """
 """
 
 
-def test_a_sweep_from_flags_to_page(in_process, device, scene, tmp_path, monkeypatch, capsys):
+def test_a_sweep_from_flags_to_page(
+    in_process, reports, device, scene, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr("hardsplat.study.sweep.page.plots", plots)
     lacking, out = "quad", tmp_path / "out"
     less = device.capabilities.names - {*REDUCTIONS[lacking].needs}

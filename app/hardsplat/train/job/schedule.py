@@ -153,7 +153,7 @@ class Schedule:
         """The step from which looks at held photographs up to `step` are alike: after the last
         pruning, and after the end of quantities that do not stay."""
         ended = [end for end in self.ends.values() if end < step]
-        return max(*self.strategy.prunings(), *ended, 0)
+        return max([*self.strategy.prunings(), *ended, 0])
 
     def next_stop(self, step: int) -> int:
         """The next step count after which a batch must end: for a refinement, a measurement, a
