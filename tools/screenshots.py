@@ -174,7 +174,7 @@ def fitting(result: Path, folder: Path) -> None:
     from hardsplat.fit.fitter import fit
     from hardsplat.view.fit_preview import FitPreview
 
-    display, turn, config = screen(), FitPreview.turn, FitConfig(max_steps=400, frames=0)
+    display, turn, config = screen(), FitPreview.turn, FitConfig(max_steps=400)
     left = ["fit.jpg"]
 
     def watched(preview: FitPreview, session, curve) -> None:
