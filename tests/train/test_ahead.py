@@ -40,7 +40,7 @@ def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     build_ahead(device, job)
     begun = set(device.pipelines)
     photos = Photos(device, [np.zeros((HEIGHT, WIDTH, 3), np.uint8)], "gpu", 2)
-    session = Session(device, job, photos, lambda batch: None, timed_rows=False)
+    session = Session(device, job, photos, lambda batch: None)
     means = np.random.default_rng(0).normal(size=(50, 3))
     colors = np.zeros((50, 3), np.uint8)
     session.start(Gaussians.from_points(means, colors, job.config.model.sh_degree))

@@ -146,9 +146,8 @@ class Trainer:
             ring, fetches = 2 * job.config.run.batch_steps, not job.config.depth.depth_lambda
             photos = Photos(self.device, images, job.config.run.images, ring, fetches)
             self.clock.begin("setup")
-            known, timed = facts_of(job, self.scene, photos), len(job.rasterizers) < 2
-            session = Session(self.device, job, photos, self._on_batch, known, timed)
-            self.session = session
+            known = facts_of(job, self.scene, photos)
+            self.session = session = Session(self.device, job, photos, self._on_batch, known)
             self._on_device.callback(session.destroy)
             self.files = RunFiles(self.folder, session, self.photographs)
             self._in_use.callback(self.files.close)

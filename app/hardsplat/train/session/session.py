@@ -66,13 +66,14 @@ class Session:
     """A job while it runs.
 
     photos: those of the job's views, the session's from here on. on_batch: called with each
-    finished batch, in order. facts: what features know of the photographs.
-    timed_rows: see `switch_rasterizer`. Raises UserError for what the device cannot run,
-    OutOfMemory where it does not fit; then nothing stays allocated.
+    finished batch, in order. facts: what features know of the photographs. It begins with the
+    job's first rasterizer, and times variants of that where there is no other to compare it with.
+    Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing
+    stays allocated.
 
     runner: the steps. store: the splats. drawing: the rasterizer and the commands. capacity: how
-    many splats fit. pairs: what lists of pairs have room for. weights: of the loss's terms, in the
-    order of its records. staying: names of quantities that are not 0 again yet, see Schedule.ends.
+    many splats fit. pairs: what lists of pairs have room for. staying: names of quantities that are
+    not 0 again yet, see Schedule.ends.
     """
 
     def __init__(
@@ -82,7 +83,6 @@ class Session:
         photos: Photos,
         on_batch: Callable[[BatchResult], None],
         facts: Mapping[str, np.ndarray] = {},
-        timed_rows: bool = True,
     ):
         self.device, self.photos, self._on_batch = device, photos, on_batch
         self.width, self.height = job.views.canvas
@@ -93,20 +93,23 @@ class Session:
         with undone(self._lasting.destroy), undone(self._owned.destroy):
             self._facts = allocate_filled(device, facts)
             self._lasting.add_all(self._facts.values())
-            self._open(job, job.rasterizers[0], timed_rows)
+            self._open(job, job.rasterizers[0], len(job.rasterizers) == 1)
 
     def _open(self, job: Job, rasterizer: str, timed_rows: bool) -> None:
         """What a job has before there are splats."""
         device, photos, own = self.device, self.photos, self._owned
-        self.job, self.schedule = job, job.schedule
+        self.job = job
         self._more_opacity_reg = 0.0  # by the strategy, on top of what settings have
         self.staying = set(job.schedule.ends)
         self.parts = parts_of(job)
         self.capacity = SplatCapacity(device, job, photos)
         settings = gpu_settings(job, job.schedule, self.parts, photos.fetched)
         fixed = fixed_settings(job, self.parts, self._terms())
-        noted = self.pairs.note, self._visible.note, self._on_batch
-        self.runner = own.add(StepRunner(device, fixed | settings, *noted))
+        self.runner = own.add(
+            StepRunner(
+                device, fixed | settings, self.pairs.note, self._visible.note, self._on_batch
+            )
+        )
         shared = allocate_loss(device, *job.views.canvas, job.config.gradient.estimates > 0)
         own.add_all(shared.values())
         if job.strategy.scores:
@@ -136,11 +139,19 @@ class Session:
         job = self.job
         weight = job.config.loss.opacity_reg + self._more_opacity_reg
         settings, degree = job.flat | {"opacity_reg": weight}, job.config.model.sh_degree
-        terms = loss_terms(settings, job.views.extent, job.items, degree, capacity)
-        self.weights = terms["weight"].astype(np.float64)
-        return terms
+        return loss_terms(settings, job.views.extent, job.items, degree, capacity)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of the loss's terms, in the order of its records, in the steps that were queued."""
+        return self._terms()["weight"].astype(np.float64)
 
     # -- state in and out --------------------------------------------------------------------------
+
+    @property
+    def schedule(self) -> Schedule:
+        """The job's, or what photographs that are held back have made of it."""
+        return self.drawing.schedule
 
     @property
     def step(self) -> int:
@@ -177,7 +188,7 @@ class Session:
             self.store.open(state, room, others, averaged)
             if job.packed:
                 self._visible.measure(self.device, self.store.parameters, n)
-            self._draw()
+            self.drawing.make(self._terms(self.store.capacity))
         except OutOfMemory as error:
             why = str(error)
             if job.packed and not job.out_of_core and self._visible.share:
@@ -207,8 +218,7 @@ class Session:
     def reschedule(self, schedule: Schedule) -> None:
         """Goes by another schedule of the job from the next step on."""
         self.drain()
-        before, self.schedule = self.schedule, schedule
-        self.drawing.schedule = schedule
+        before, self.drawing.schedule = self.schedule, schedule
         self.runner.update(gpu_settings(self.job, schedule, self.parts, self.photos.fetched))
         if schedule.steps != before.steps:
             self.drawing.record()
@@ -225,8 +235,8 @@ class Session:
         job, strategy, first = self.job, self.schedule.strategy, self.step
         self.runner.wait_for_turn()
         if (more := strategy.opacity_reg(first)) != self._more_opacity_reg:
-            self._more_opacity_reg = more
             self.drain()
+            self._more_opacity_reg = more
             self.runner.update({"loss_terms": self._terms(self.store.capacity)})
         if self.drawing.is_short:
             bound = self.store.bound
@@ -322,11 +332,8 @@ class Session:
         self.drawing.drop()
         if capacity:
             self.store.parameters.resize(capacity, n)
-        self._draw()
-        self._set(n, step)
-
-    def _draw(self) -> None:
         self.drawing.make(self._terms(self.store.capacity))
+        self._set(n, step)
 
     def _set(self, n: int, step: int) -> None:
         """Number of splats and step, and what the GPU derives from the first: a densification may
