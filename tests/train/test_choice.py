@@ -16,7 +16,7 @@ from hardsplat.model.region import Region
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.step.begin import view_order
-from hardsplat.train.features.region import place_of
+from hardsplat.train.features.region import region_of
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.start import print_notes
 from tests.helpers.scenes import COURTYARD
@@ -86,7 +86,7 @@ NOWHERE = {
 
 @pytest.mark.parametrize("numbers, words", NOWHERE.items())
 def test_places_that_are_none(numbers, words):
-    refuses(words, place_of, SceneSettings(region=numbers), load_scene(COURTYARD))
+    refuses(words, region_of, SceneSettings(region=numbers), load_scene(COURTYARD))
 
 
 def test_places():
@@ -106,7 +106,7 @@ def test_places():
         assert ball.inside(at).tolist() == [False, False, True]
     for region in (box, ball):
         assert region.inside(region.samples()).all() and len(region.samples()) > 50
-    assert place_of(SceneSettings(), load_scene(COURTYARD)) is None
+    assert region_of(SceneSettings(), load_scene(COURTYARD)) is None
 
 
 def test_preferred_views_come_twice_an_epoch():

@@ -8,7 +8,7 @@ import pytest
 from hardsplat import Scene
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import path_of
-from hardsplat.model.camera import Camera, Distortion, held
+from hardsplat.model.camera import Camera, Distortion, in_view
 from hardsplat.model.framing import look_at
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.scene import StartSettings
@@ -19,8 +19,8 @@ from hardsplat.train.job.job import Job, decide
 from hardsplat.train.run.start import (
     OF_DISTANCE,
     OF_EXTENT,
-    check_points,
     initial_gaussians,
+    near_plane_of_points,
     nearer_in,
     random_cube,
 )
@@ -49,11 +49,11 @@ def test_the_share_of_points_in_a_view(share):
     views, points = capture(50, share or 1.0)
     if share is None:
         points = points[:0]
-    assert views.shown(points)[0] == pytest.approx(share or 1.0, abs=0.001)
+    assert views.points_in_view(points)[0] == pytest.approx(share or 1.0, abs=0.001)
     many = np.repeat(points, 20, axis=0)
-    assert views.shown(many)[0] == pytest.approx(share or 1.0, abs=0.01)
+    assert views.points_in_view(many)[0] == pytest.approx(share or 1.0, abs=0.01)
     far = np.concatenate([points, [[1e9, 0, -1.0], [0, 1e12, 1.0]] * 500])  # that no view shows
-    assert views.shown(far)[0] == pytest.approx(share or 1.0, abs=0.01)
+    assert views.points_in_view(far)[0] == pytest.approx(share or 1.0, abs=0.01)
 
 
 @pytest.mark.parametrize("lens", [None, Distortion(False, (-0.1, 0.02, *[0.0] * 6))])
@@ -65,7 +65,7 @@ def test_cameras_hold_the_points_of_which_each_has_pixels(lens):
         K = np.array([[90.0, 0, 50], [0, 80, 31], [0, 0, 1]])
         cameras.append(Camera(w2c, K, 100, 60, lens if len(cameras) == 2 else None))
     points = np.concatenate([3 * rng.normal(size=(400, 3)), -cameras[0].position[None]])
-    inside, depths = held(cameras, points)
+    inside, depths = in_view(cameras, points)
     for camera, row, depth in zip(cameras, inside, depths, strict=True):
         which, _, expected = camera.pixels(points)
         assert 0 < len(which) < len(points)
@@ -85,13 +85,15 @@ def spoken(job: Job) -> list[str]:
 @pytest.mark.parametrize("share, rests", [(0.06, True), (0.15, False), (0.6, False)])
 def test_splats_that_few_photographs_show_rest(share, rests):
     views, points = capture(112, share)
-    facts = dict(points=len(points), seen=views.shown(points)[0])
+    facts = dict(points=len(points), visible_share=views.points_in_view(points)[0])
     job = decided(TrainConfig.of(cap_max=1), views, **facts)
     assert job.config.adam.visible_adam is rests and len(spoken(job)) == rests
     for named in (True, False):
         job = decided(TrainConfig.of(cap_max=1, visible_adam=named), views, **facts)
         assert job.config.adam.visible_adam is named and not spoken(job)
-    unknown = decided(TrainConfig.of(cap_max=1), views, seen=views.shown(points[:0])[0])
+    unknown = decided(
+        TrainConfig.of(cap_max=1), views, visible_share=views.points_in_view(points[:0])[0]
+    )
     assert unknown.config.adam.visible_adam is False
 
 
@@ -177,20 +179,20 @@ def test_points_that_no_photograph_shows_are_told(capsys):
     points = np.array([[0, 0, z] for z in (0.005, 0.0075, *np.linspace(0.05, 0.1, 8))])
     named = load_config(None, {"near_plane": 0.01})
     said = "20 % of the points that photographs show"
-    check_points(named, views.shown(points)[1])
+    near_plane_of_points(named, views.points_in_view(points)[1])
     assert f"{said} are nearer than 0.01" in capsys.readouterr().out
     with pytest.raises(UserError, match="--near-plane 0.01; choose 5e-07 or so"):
-        check_points(named, views.shown(0.01 * points)[1])
+        near_plane_of_points(named, views.points_in_view(0.01 * points)[1])
     # a near plane that is left to the scene follows its points, and else its cameras
-    assert check_points(TrainConfig(), views.shown(2 * points)[1]) is None
-    nearer = check_points(TrainConfig(), views.shown(points)[1])
-    job = decided(TrainConfig(), views, nearer=nearer)
+    assert near_plane_of_points(TrainConfig(), views.points_in_view(2 * points)[1]) is None
+    nearer = near_plane_of_points(TrainConfig(), views.points_in_view(points)[1])
+    job = decided(TrainConfig(), views, near_plane=nearer)
     assert job.config.scene.near_plane == nearer.plane == 5e-5 and nearer.why.startswith(said)
     assert decided(TrainConfig(), views).config.scene.near_plane == 0.01
     assert nearer_in(TrainConfig(), 0.1) is nearer_in(named, 0.01) is None
     assert nearer_in(TrainConfig(), 0.01).plane == 1e-5
     with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):
-        check_points(TrainConfig(), views.shown(-points)[1])
+        near_plane_of_points(TrainConfig(), views.points_in_view(-points)[1])
 
 
 MIDDLE, AWAY = np.array([5.0, -3.0, 40.0]), 12.0

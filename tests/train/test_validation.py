@@ -120,7 +120,7 @@ def test_a_run_settles_where_held_photographs_do():
 
 def test_a_run_that_settles_ends_soon():
     config = TrainConfig()
-    whole = Schedule(config, held=True)
+    whole = Schedule(config, holds_back=True)
     ended = whole.shortened(6_000)
     assert whole.steps == 18_000 and whole.main_steps == 13_500
     assert ended.steps == ended.strategy.steps == 8_000 and ended.main_steps == 6_000
@@ -128,9 +128,9 @@ def test_a_run_that_settles_ends_soon():
     assert not ended.strategy.due(6_000) and whole.strategy.due(6_000)
     assert 0 < ended.averaging.steps <= 667
     assert whole.next_stop(6_000) == 6_100 and ended.next_stop(6_000) == 7_000
-    asked = [n for n in range(1, 18_001) if whole.asks(n)]
+    asked = [n for n in range(1, 18_001) if whole.is_look(n)]
     assert asked[:2] == [500, 1_000] and asked[-1] == 13_500
-    assert not any(replace(whole, held=False).asks(n) for n in asked)
+    assert not any(replace(whole, holds_back=False).is_look(n) for n in asked)
 
 
 def test_rates_fall_from_where_they_were_to_their_ends():

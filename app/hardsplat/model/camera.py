@@ -147,9 +147,9 @@ def intrinsics(fov: float, width: int, height: int) -> np.ndarray:
     return np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
 
 
-def held(cameras: Sequence[Camera], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether the image of each camera holds each of (N, 3) points in world units, as
-    Camera.pixels finds it, and the depths there of those that are held, (cameras, N) each."""
+def in_view(cameras: Sequence[Camera], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the image of each camera shows each of (N, 3) points in world units, as
+    Camera.pixels finds it, and the depths there of those that it shows, (cameras, N) each."""
     if any(camera.distortion for camera in cameras):
         shape = len(cameras), len(points)
         inside, depths = np.zeros(shape, bool), np.zeros(shape)

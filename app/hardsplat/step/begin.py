@@ -125,14 +125,14 @@ def view_order(
     step0: int,
     count: int,
     n_views: int,
-    apart: Sequence[int] | np.ndarray = (),
-    apart_until: int = 0,
+    held_back: Sequence[int] | np.ndarray = (),
+    held_until: int = 0,
 ) -> np.ndarray:
     """(count,) view of each step from step0 on. Every view comes once in an epoch, each epoch in
-    its own shuffle. apart: views that none of the first apart_until steps has."""
+    its own shuffle. held_back: views that none of the first held_until steps has."""
     steps = np.arange(step0, step0 + count)
-    first = steps[: np.searchsorted(steps, apart_until) if len(apart) else 0]
-    others = np.setdiff1d(np.arange(n_views), apart)
+    first = steps[: np.searchsorted(steps, held_until) if len(held_back) else 0]
+    others = np.setdiff1d(np.arange(n_views), held_back)
     later = _shuffled(seed, steps[len(first) :], n_views)
     return np.concatenate([others[_shuffled(seed, first, len(others))], later])
 

@@ -18,8 +18,8 @@ from hardsplat.train.features.feature import Feature, StepParts
 if TYPE_CHECKING:  # the build of a wheel, which lists the passes, has no readers of pictures
     from hardsplat.io.scenes.scene import Scene
 
-# share of a place that a photograph must show, or of itself that the place must cover, to be drawn
-# twice as often
+# share of a region that a photograph must show, or of itself that the region must cover, to be
+# drawn twice as often
 SEEN, COVERS = 0.25, 0.2
 
 
@@ -50,8 +50,8 @@ class TrainedRegion:
         return f"--region: {more}, {where}; {seen}{drawn}"
 
 
-def place_of(settings: SceneSettings, scene: Scene) -> TrainedRegion | None:
-    """The place that the settings name. Raises UserError for none that the scene has."""
+def region_of(settings: SceneSettings, scene: Scene) -> TrainedRegion | None:
+    """The region that the settings name. Raises UserError for none that the scene has."""
     if not settings.region:
         return None
     region = Region.of(settings.region)

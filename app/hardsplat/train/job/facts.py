@@ -12,7 +12,7 @@ import numpy as np
 from hardsplat.contract.footprint import SHOWN, most_splats, packed
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.model.camera import Camera, held
+from hardsplat.model.camera import Camera, in_view
 from hardsplat.model.region import Region
 from hardsplat.raster.backends import running, training_needs
 from hardsplat.raster.core.choose import timing_enabled
@@ -48,14 +48,14 @@ class Views:
         bent = self.distorted or any(camera.distortion for camera in self.cameras)
         return "distorted" if bent else "pinhole"
 
-    def shown(self, points: np.ndarray) -> tuple[float, np.ndarray]:
-        """The share of points (N, 3), in world units, that a view holds in the mean, whether or not
-        others hide them, of those that any of them holds, 1 without; and the depths of all that are
-        held. A sample of points tells."""
+    def points_in_view(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        """The share of points (N, 3), in world units, that a view shows in the mean, whether or not
+        others hide them, of those that any view shows, 1 without; and the depths of all that are
+        shown. A sample of points tells."""
         sample = points[:: len(points) // POINTS + 1]
         times, depths = np.zeros(len(sample), int), [np.zeros(0)]
         for first in range(0, len(self.cameras), TOGETHER):
-            inside, depth = held(self.cameras[first : first + TOGETHER], sample)
+            inside, depth = in_view(self.cameras[first : first + TOGETHER], sample)
             times += inside.sum(axis=0)
             depths.append(depth[inside])
         often = times[times > 0]
@@ -150,7 +150,7 @@ class ScenePart:
 WHOLE = ScenePart(reports=True)
 
 
-class Nearer(NamedTuple):
+class NearPlane(NamedTuple):
     """A near plane, world units, for a scene that is too small for the default. why: in words."""
 
     plane: float
@@ -159,10 +159,10 @@ class Nearer(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """splats: at first. points: of the model, 0 without one. seen: share of them that a view shows
-    in the mean. part: of the scene that is trained. preferred: views that every epoch has twice.
-    frozen: the splats stay as they are, poses alone move. nearer: the near plane that the scene
-    needs, where the settings leave it to the scene and it needs another.
+    """splats: at first. points: of the model, 0 without one. visible_share: of them, that a view
+    shows in the mean. part: of the scene that is trained. preferred: views that every epoch has
+    twice. frozen: the splats stay as they are, poses alone move. near_plane: that the scene needs,
+    where the settings leave it to the scene and it needs another.
 
     Photographs that were held back, so far: settled: the step at which they ended the main phase;
     0: they have not. decay: which they gave opacities. color_gains: dB by a fit of colours,
@@ -173,11 +173,11 @@ class Facts:
     device: DeviceFacts
     splats: int = 0
     points: int = 0
-    seen: float = 1.0
+    visible_share: float = 1.0
     part: ScenePart = WHOLE
     preferred: tuple[int, ...] = ()
     frozen: bool = False
-    nearer: Nearer | None = None
+    near_plane: NearPlane | None = None
     settled: int = 0
     decay: float = 0.0
     color_gains: tuple[float, ...] = ()

@@ -64,8 +64,8 @@ class Job:
         return self.config.run.out_of_core == "on"
 
     @cached_property
-    def held(self) -> np.ndarray:
-        """Which entries of `epoch` are photographs that are held back."""
+    def held_back(self) -> np.ndarray:
+        """Which entries of `epoch` are views of `validation`."""
         return np.flatnonzero(np.isin(self.epoch, self.validation))
 
     @cached_property
@@ -110,10 +110,10 @@ def rest(config: TrainConfig, facts: Facts) -> Decision | None:
     """Splats rest in steps that do not show them where a view shows few points of the model."""
     if config.adam.visible_adam is not None:
         return None
-    if facts.seen >= RARELY:
+    if facts.visible_share >= RARELY:
         return Decision({"visible_adam": False})
     what = "splats rest in steps that do not show them"
-    shown = f"a photograph shows {100 * facts.seen:.0f} % of the points"
+    shown = f"a photograph shows {100 * facts.visible_share:.0f} % of the points"
     return Decision({"visible_adam": True}, what, shown)
 
 
@@ -137,7 +137,7 @@ def moments(config: TrainConfig, facts: Facts) -> Decision | None:
     return Decision({"moments": facts.device.moments})
 
 
-def place(config: TrainConfig, facts: Facts) -> Decision | None:
+def memory(config: TrainConfig, facts: Facts) -> Decision | None:
     """Steps draw a working set of the splats that they see, or such a set while quantities that
     spill are in the host's memory: where that is named, or where the planned splats do not fit the
     device otherwise. Adam then leaves splats alone that a step does not see.
@@ -196,16 +196,16 @@ def exposure(config: TrainConfig, facts: Facts) -> Decision | None:
 
 def near_plane(config: TrainConfig, facts: Facts) -> Decision | None:
     """Splats are drawn from a smaller distance on in a scene of small units."""
-    if facts.nearer is None:
+    if facts.near_plane is None:
         return None
-    plane, why = facts.nearer
+    plane, why = facts.near_plane
     what = f"splats are drawn from {plane:g} world units on"
     note = f"{why}: {what} (--near-plane); many viewers need larger units: hardsplat edit --scale"
     return Decision({"near_plane": plane}, what, why, note)
 
 
 RULES: tuple[Callable[[TrainConfig, Facts], Decision | None], ...]
-RULES = rest, near_plane, budget, moments, place, exposure
+RULES = rest, near_plane, budget, moments, memory, exposure
 
 
 def decide(config: TrainConfig, facts: Facts) -> Job:

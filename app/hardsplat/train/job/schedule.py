@@ -71,12 +71,12 @@ class Averaging:
 
 @dataclass(frozen=True)
 class Schedule:
-    """config: as decided. held: photographs are held back in the main phase. frozen: poses alone
-    move. settled: the step at which photographs that are held back ended the main phase; 0 as long
-    as they have not. opacity_decay: over their rate."""
+    """config: as decided. holds_back: photographs, in the main phase. frozen: poses alone move.
+    settled: the step at which photographs that are held back ended the main phase; 0 as long as
+    they have not. opacity_decay: over their rate."""
 
     config: TrainConfig
-    held: bool = False
+    holds_back: bool = False
     frozen: bool = False
     settled: int = 0
     opacity_decay: float = 0.0
@@ -144,10 +144,10 @@ class Schedule:
         shares = {q.name: flat[q.rate.until] for q in trained if q.rate.until and not self.frozen}
         return {name: max(round(s * self.steps), 1) for name, s in shares.items() if s < 1}
 
-    def asks(self, step: int) -> bool:
+    def is_look(self, step: int) -> bool:
         """Whether photographs that are held back are measured after that step."""
         due = step == validation.next_look(step - 1) or step == self.main_steps
-        return self.held and due and step <= self.main_steps
+        return self.holds_back and due and step <= self.main_steps
 
     def alike_since(self, step: int) -> int:
         """The step from which looks at held photographs up to `step` are alike: after the last
@@ -160,7 +160,7 @@ class Schedule:
         file, or the end."""
         run = self.config.run
         stops = [self.steps, *(n for n in (*run.eval_steps, *run.save_steps) if n > step)]
-        if self.held and step < self.main_steps:
+        if self.holds_back and step < self.main_steps:
             stops += [validation.next_look(step), self.main_steps]
         stops += [end for end in self.ends.values() if step < end]
         if every := run.checkpoint_every:

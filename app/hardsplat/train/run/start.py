@@ -31,7 +31,14 @@ from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.features.intrinsics import check_lenses
 from hardsplat.train.features.region import TrainedRegion
-from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, Nearer, ScenePart, training_views
+from hardsplat.train.job.facts import (
+    WHOLE,
+    DeviceFacts,
+    Facts,
+    NearPlane,
+    ScenePart,
+    training_views,
+)
 from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
@@ -171,36 +178,36 @@ def gather(
     splats: int,
     log: Log,
     part: ScenePart = WHOLE,
-    place: TrainedRegion | None = None,
+    region: TrainedRegion | None = None,
 ) -> Facts:
-    """splats: at first. log: of the run so far. part, place: of the scene that is trained. Raises
+    """splats: at first. log: of the run so far. part, region: of the scene that is trained. Raises
     UserError for what the device cannot run, and for photographs that do not show the points."""
     if config.intrinsics.intrinsics_opt:
         check_lenses(scene.views)
     views, points = training_views(scene), scene.points
-    share, depths = views.shown(points)
-    nearer: Nearer | None = None
+    share, depths = views.points_in_view(points)
+    near_plane: NearPlane | None = None
     if is_random(config.start, scene):
-        nearer = nearer_in(config, scene.extent)
+        near_plane = near_plane_of_cameras(config, scene.extent)
     elif config.start.init is None:
-        nearer = check_points(config, depths)
+        near_plane = near_plane_of_points(config, depths)
     elif part.reports:
-        nearer = nearer_of(config, config.start.init)
+        near_plane = near_plane_of_init(config, config.start.init)
     return Facts(
         views,
         DeviceFacts.of(device, config),
         splats,
         len(points),
         share,
-        replace(part, region=place.region) if place else part,
-        place.preferred(scene) if place else (),
+        replace(part, region=region.region) if region else part,
+        region.preferred(scene) if region else (),
         settled=log.settled,
         decay=log.looks[-1].decay if log.looks else 0.0,
-        nearer=nearer,
+        near_plane=near_plane,
     )
 
 
-def check_points(config: TrainConfig, depths: np.ndarray) -> Nearer | None:
+def near_plane_of_points(config: TrainConfig, depths: np.ndarray) -> NearPlane | None:
     """A nearer plane, where that of the settings hides many of the first splats and the user has
     not named it; where the user has, a note is printed. depths: of points, in the views that show
     them, world units. Raises UserError where no view shows a point."""
@@ -214,7 +221,7 @@ def check_points(config: TrainConfig, depths: np.ndarray) -> Nearer | None:
     better = with_one_digit(PLANE_OF_NEAREST * np.quantile(depths, 0.01))
     what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than {near:g}"
     if "near_plane" not in config.typed:
-        return Nearer(better, what)
+        return NearPlane(better, what)
     if hidden == 1:
         what = f"no training photograph shows a point that is farther than --near-plane {near:g}"
         raise UserError(f"{where}: {what}; choose {better:g} or so")
@@ -222,23 +229,23 @@ def check_points(config: TrainConfig, depths: np.ndarray) -> Nearer | None:
     return None
 
 
-def nearer_in(config: TrainConfig, extent: float) -> Nearer | None:
+def near_plane_of_cameras(config: TrainConfig, extent: float) -> NearPlane | None:
     """A nearer plane, where that of the settings hides much around cameras of this extent, of which
     no points tell, and the user has not named it."""
     near = config.scene.near_plane
     if "near_plane" in config.typed or near <= NEAR_OF_EXTENT * extent:
         return None
     what = f"cameras are {extent:.2g} world units from one another, beside a near plane of {near:g}"
-    return Nearer(with_one_digit(PLANE_OF_EXTENT * extent), what)
+    return NearPlane(with_one_digit(PLANE_OF_EXTENT * extent), what)
 
 
-def nearer_of(config: TrainConfig, init: Path) -> Nearer | None:
+def near_plane_of_init(config: TrainConfig, init: Path) -> NearPlane | None:
     """The near plane of the splats that a run begins with, where that is nearer, and the user has
     named none."""
     near = find_model(init)[1].scene.near_plane
     if "near_plane" in config.typed or near >= config.scene.near_plane:
         return None
-    return Nearer(near, f"{init} has splats in small units")
+    return NearPlane(near, f"{init} has splats in small units")
 
 
 def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None:

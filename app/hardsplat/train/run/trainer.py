@@ -30,7 +30,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import LONGEST_BATCH, BatchResult
 from hardsplat.train.features import facts_of
-from hardsplat.train.features.region import place_of
+from hardsplat.train.features.region import region_of
 from hardsplat.train.job import validation
 from hardsplat.train.job.facts import WHOLE, ScenePart
 from hardsplat.train.job.job import Job, decide
@@ -115,10 +115,10 @@ class Trainer:
         self.scene = self.photographs.scene
         self._in_use.callback(self.photographs.close)
         try:
-            self.place = place_of(config.scene, self.scene)
+            self.region = region_of(config.scene, self.scene)
             print_notes(config, self.scene)
-            if self.place:
-                tqdm.write(f"note: {self.place.note(self.scene)}")
+            if self.region:
+                tqdm.write(f"note: {self.region.note(self.scene)}")
             self._in_use.callback(remove_empty, make_folder(self.folder))
             self._in_use.callback(FolderLock(self.folder).release)
             remove_abandoned(self.folder)
@@ -135,7 +135,7 @@ class Trainer:
             if not config.run.early_stop:
                 self.log.settled = 0  # the steps that are named are made
             self.facts = gather(
-                config, self.scene, self.device, first.count, self.log, part, self.place
+                config, self.scene, self.device, first.count, self.log, part, self.region
             )
             job = decide(config, self.facts)
             self.log.keep(job.decisions)
@@ -333,7 +333,7 @@ class Trainer:
         """Measures the photographs that are held back, where that is due, and does what they
         decide; whether that is to begin again. Without memory for that they decide nothing."""
         s, log, job = self.session, self.log, self.job
-        if not s.schedule.asks(s.step):
+        if not s.schedule.is_look(s.step):
             return False
         s.drain()
         try:
@@ -399,8 +399,8 @@ class Trainer:
         self.clock.begin("files")
         metrics = metrics_of(self.session, self.log, self.tuner.trials, self.folder)
         metrics["photographs"] = self.photographs.about
-        if self.place:
-            metrics["region"] = self.place.about(self.session.store.gaussians().means)
+        if self.region:
+            metrics["region"] = self.region.about(self.session.store.gaussians().means)
         self.files.report(metrics, self.clock)
         if not self.watchers.lingering:
             self.watchers.close()

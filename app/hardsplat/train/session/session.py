@@ -242,8 +242,9 @@ class Session:
             bound = self.store.bound
             self._redraw()
             self.store.bound = bound
-        held, until = job.held, self.schedule.main_steps
-        order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
+        until = self.schedule.main_steps
+        seed, views = job.config.run.seed, len(job.epoch)
+        order = view_order(seed, first, steps, views, job.held_back, until)
         scored = [strategy.scored(step) for step in range(first, first + steps)]
         self.drawing.run(job.epoch[order], scored)
 
