@@ -21,7 +21,7 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.settings.presets import load_config
 from hardsplat.step import runner
 from hardsplat.train import run_training as train
-from hardsplat.train.run import files
+from hardsplat.train.run import keeper
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import drawing
 from tests.helpers.leaks import opens
@@ -271,7 +271,7 @@ LOST_AT = [({}, 3600, 0), ({"checkpoint_every": 10}, 3600, 10), ({"checkpoint_ev
 def test_a_lost_device_leaves_a_copy(on_device, scene, tmp_path, monkeypatch, run, seconds, step):
     """HostCopies are taken of the first state, as time passes, and with each checkpoint."""
     with monkeypatch.context() as patch:
-        patch.setattr(files, "SNAPSHOT_SECONDS", seconds)
+        patch.setattr(keeper, "SNAPSHOT_SECONDS", seconds)
         fails(patch, LOST)
         with pytest.raises(UserError) as error:
             train(settings(scene, tmp_path, **run))

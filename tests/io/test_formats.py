@@ -22,7 +22,7 @@ from hardsplat.model.gaussians import SH_C0
 from hardsplat.results.model import find_model
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.start import nearer_of
+from hardsplat.train.run.start import near_plane_of_init
 from tests.helpers.splat_files import differences, rotations, some_splats
 from tests.helpers.tables import refuses
 
@@ -243,9 +243,9 @@ def test_splats_of_small_units_have_a_near_plane_of_their_size(tmp_path, unit, n
     means = (unit * 1.001 / np.quantile(distances, 0.8) * g.means).astype(np.float32)
     save_splats(path, replace(g, means=means, opacities=np.full_like(g.opacities, 0.5)))
     assert find_model(path)[1].scene.near_plane == near
-    begun = nearer_of(TrainConfig(), path)  # by a training
+    begun = near_plane_of_init(TrainConfig(), path)  # by a training
     assert begun == (None if unit == 1 else (1e-5, f"{path} has splats in small units"))
-    assert nearer_of(load_config(None, {"near_plane": 0.2}), path) is None
+    assert near_plane_of_init(load_config(None, {"near_plane": 0.2}), path) is None
     (tmp_path / "config.toml").write_text("near_plane = 0.2\n")  # a run knows its own
     assert find_model(path)[1].scene.near_plane == 0.2
 

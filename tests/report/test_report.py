@@ -260,13 +260,13 @@ def test_a_run_that_is_to_end_while_it_waits_for_its_viewer_does_without(
 
     monkeypatch.setattr(report, "viewer_of", endless)
     with Trainer(settings(scene, tmp_path, max_steps=4)) as run:
-        begin = run.files.report
+        begin = run.files.begin_report
 
         def begun(*given):
             begin(*given)
             run.stopping.asked = 2
 
-        monkeypatch.setattr(run.files, "report", begun)
+        monkeypatch.setattr(run.files, "begin_report", begun)
         metrics = run.train()
     assert ended and metrics["steps"] == 4 and len(metrics["evaluations"]) == 1
     assert "hs-data" not in (tmp_path / "report.html").read_text()

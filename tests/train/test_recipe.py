@@ -20,8 +20,8 @@ from hardsplat.train.run.start import (
     OF_DISTANCE,
     OF_EXTENT,
     initial_gaussians,
+    near_plane_of_cameras,
     near_plane_of_points,
-    nearer_in,
     random_cube,
 )
 from hardsplat.train.strategies import STRATEGIES
@@ -189,8 +189,8 @@ def test_points_that_no_photograph_shows_are_told(capsys):
     job = decided(TrainConfig(), views, near_plane=nearer)
     assert job.config.scene.near_plane == nearer.plane == 5e-5 and nearer.why.startswith(said)
     assert decided(TrainConfig(), views).config.scene.near_plane == 0.01
-    assert nearer_in(TrainConfig(), 0.1) is nearer_in(named, 0.01) is None
-    assert nearer_in(TrainConfig(), 0.01).plane == 1e-5
+    assert near_plane_of_cameras(TrainConfig(), 0.1) is near_plane_of_cameras(named, 0.01) is None
+    assert near_plane_of_cameras(TrainConfig(), 0.01).plane == 1e-5
     with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):
         near_plane_of_points(TrainConfig(), views.points_in_view(-points)[1])
 

@@ -245,7 +245,7 @@ def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_pat
     for seconds, copies in ((1e-6, math.inf), (0.4, 0.0)):
         frozen = property(lambda self, seconds=seconds: seconds, lambda self, measured: None)
         monkeypatch.setattr(clock, frozen, raising=False)
-        monkeypatch.setattr("hardsplat.train.run.files.SNAPSHOT_SECONDS", copies)
+        monkeypatch.setattr("hardsplat.train.run.keeper.SNAPSHOT_SECONDS", copies)
         folder = tmp_path / str(seconds)
         own = dict(deterministic=True, rasterizer="auto", init_scale=3.0, grow_grad2d=1e-5)
         metrics = train(settings(scene, folder, **own))

@@ -14,9 +14,9 @@ from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.step.photos import Photos
 from hardsplat.train import run_training as train
-from hardsplat.train.run import files
-from hardsplat.train.run.files import HostCopies
+from hardsplat.train.run import keeper
 from hardsplat.train.run.held_out import HeldOut
+from hardsplat.train.run.keeper import HostCopies
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import store
 from hardsplat.train.watchers.watch import Watcher
@@ -40,7 +40,7 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
     device, scene, tmp_path, monkeypatch, capfd
 ):
     """Once each time. It goes on with the memory that it has."""
-    monkeypatch.setattr(files, "SECONDS", 0.0)
+    monkeypatch.setattr(keeper, "SECONDS", 0.0)
     monkeypatch.setattr(store, "MORE", 0)
     monkeypatch.setattr(store, "TIMES", 1.0)
     taking = Takes(device, monkeypatch)
@@ -59,10 +59,10 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
 
 @pytest.mark.parametrize("budget", [None, MemoryBudget(GIB, GIB + (100 << 20))])
 def test_a_run_that_fills_the_memory_itself_is_left_alone(monkeypatch, budget):
-    monkeypatch.setattr(files, "SECONDS", 0.0)
+    monkeypatch.setattr(keeper, "SECONDS", 0.0)
     device = SimpleNamespace(memory_budget=lambda: budget, memory_bytes=8 * GIB)
     background = SimpleNamespace(background=None)
-    files.Keeper(SimpleNamespace(device=device), background, None, None).check_memory()
+    keeper.Keeper(SimpleNamespace(device=device), background, None, None).check_memory()
 
 
 def test_fewer_photographs_are_in_flight_where_little_memory_is_free(device, monkeypatch):

@@ -154,9 +154,9 @@ class HeldOut:
                 measures.append(replace(m, target=None))
                 shown = shown or m
                 if last:
-                    files.comparison(m)
+                    files.save_comparison(m)
                     if len(measures) == 1:
-                        files.picture(m.name)
+                        files.show_first(m.name)
         finally:
             self._busy = False
         if shown is None or len(measures) < len(self.scene.test):
@@ -167,7 +167,7 @@ class HeldOut:
             _note_uneven(measures)
             measures = [replace(m, fitted_psnr=None) for m in measures]
         result |= summary(measures)
-        self.log.evaluated(result)
+        self.log.add_evaluation(result)
         self.watchers.measured(result, shown)
         if not last:  # the outcome of a run says what its end was
             tqdm.write(

@@ -36,8 +36,9 @@ from hardsplat.train.job.facts import WHOLE, ScenePart
 from hardsplat.train.job.job import Job, decide
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.measure.measure import Measured
-from hardsplat.train.run.files import Keeper, RunFiles
+from hardsplat.train.run.files import RunFiles
 from hardsplat.train.run.held_out import HeldOut
+from hardsplat.train.run.keeper import Keeper
 from hardsplat.train.run.outcome import metrics_of, print_outcome
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.start import InitialSplats, checkpoint_to_resume, gather, print_notes
@@ -138,7 +139,7 @@ class Trainer:
                 config, self.scene, self.device, first.count, self.log, part, self.region
             )
             job = decide(config, self.facts)
-            self.log.keep(job.decisions)
+            self.log.add_decisions(job.decisions)
             self.tuner = RasterizerTuner(job.rasterizers)
             build_ahead(self.device, job)  # by threads, while the last photographs are read
             self.clock.begin("load")
@@ -181,7 +182,7 @@ class Trainer:
         if not (run.resume or ours) and (earlier := archive_run(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
         self._save_settings()
-        self.files.begin()
+        self.files.save_photographs()
 
     def _save_settings(self) -> None:
         """Saves the settings that repeat the run, which a resumed one must end by as well."""
@@ -214,7 +215,7 @@ class Trainer:
                         s.drain()
                     # its imports hold Python, for which short batches of few splats would wait
                     if 2 * s.step >= s.schedule.steps and self.log.steps:
-                        self.files.prepare()
+                        self.files.import_report()
                     self._publish()
                     if self._validate():
                         continue  # at step 0 again
@@ -223,8 +224,8 @@ class Trainer:
                     if s.schedule.averaging.is_sample(s.step):
                         s.average()
                     s.expire()
-                    self.keeper.keep()
-                    self.keeper.choose()
+                    self.keeper.keep_state()
+                    self.keeper.choose_for_report()
                 s.drain()
                 if s.step == s.schedule.steps:
                     s.finish()
@@ -351,7 +352,7 @@ class Trainer:
             self._begin_again(job)
             return True
         psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
-        log.look(s.step, psnrs, validation.decays(self.config))
+        log.add_look(s.step, psnrs, validation.decays(self.config))
         self._reschedule(s.schedule.judged(log.looks))
         return False
 
@@ -364,16 +365,17 @@ class Trainer:
             if self.bar is not None:
                 self.bar.total = schedule.steps
             what = f"photographs that are held back stopped improving at step {s.step}"
-            self.log.decide(f"finishing with step {schedule.steps}", what)
+            self.log.add_decision(f"finishing with step {schedule.steps}", what)
             named = {"eval_steps": run.eval_steps, "save_steps": run.save_steps}
             for name in named.keys() & self.given.typed:
                 if late := [str(n) for n in named[name] if n > schedule.steps]:
                     tqdm.write(f"note: {flag(name)} {','.join(late)}: the run ends before")
         elif s.step == before.main_steps:
-            self.log.decide(f"photographs that are held back are trained too from step {s.step} on")
+            what = f"photographs that are held back are trained too from step {s.step} on"
+            self.log.add_decision(what)
 
     def _begin_again(self, job: Job) -> None:
-        self.log.keep(each for each in job.decisions if each not in self.job.decisions)
+        self.log.add_decisions(each for each in job.decisions if each not in self.job.decisions)
         self.log.forget()
         first = self._first.state(self.session)
         self.session.begin_again(job, first)
@@ -389,10 +391,10 @@ class Trainer:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
         self._asked = bool(self.stopping.asked)
-        with self.keeper.last(measured=not self._asked) as planes:
+        with self.keeper.last_files(measured=not self._asked) as planes:
             self.held_out.measure(planes)
             self._end_soon()
-        self.files.learnt(self.keeper.state, self.held_out.refined)
+        self.files.save_learnt(self.keeper.state, self.held_out.refined)
 
     def write_results(self) -> dict:
         """Writes what is left to write and returns what metrics.json holds."""
@@ -401,7 +403,7 @@ class Trainer:
         metrics["photographs"] = self.photographs.about
         if self.region:
             metrics["region"] = self.region.about(self.session.store.gaussians().means)
-        self.files.report(metrics, self.clock)
+        self.files.begin_report(metrics, self.clock)
         if not self.watchers.lingering:
             self.watchers.close()
             self._on_device.close()  # while threads write files
@@ -425,7 +427,7 @@ class Trainer:
             self.close()
 
     def _on_batch(self, result: BatchResult) -> None:
-        self.log.batch(result, self.session.weights)
+        self.log.add_batch(result, self.session.weights)
         self.watchers.batch()
         if self.bar is not None:
             psnr, splats = self.log.psnrs[-1], self.log.splats[-1] / 1000

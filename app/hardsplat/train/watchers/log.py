@@ -51,7 +51,7 @@ class Log:
     _pauses: int = 0
     _training: bool = False
 
-    def batch(self, result: BatchResult, weights: np.ndarray) -> None:
+    def add_batch(self, result: BatchResult, weights: np.ndarray) -> None:
         """weights: of the loss's terms, as the steps had them."""
         r = result.records
         loss = r["terms"].astype(np.float64) @ weights
@@ -90,12 +90,12 @@ class Log:
             self._pauses -= 1
             self._begun, self._last_end = time.perf_counter(), 0.0
 
-    def evaluated(self, result: dict) -> None:
+    def add_evaluation(self, result: dict) -> None:
         """Writes down a measurement of the held-out views. A resumed run may measure again."""
         others = [each for each in self.evaluations if each["step"] != result["step"]]
         self.evaluations[:] = [*others, result]
 
-    def look(self, step: int, held: Sequence[float], decays: bool) -> None:
+    def add_look(self, step: int, held: Sequence[float], decays: bool) -> None:
         """Writes down a look at photographs that are held back. held: their PSNR, dB. decays:
         whether they decide how fast opacities decay."""
         last = self.looks[-1].step if self.looks else 0
@@ -103,20 +103,20 @@ class Log:
         found = validation.look(step, held, trained, self.looks)
         self.looks.append(found if decays else found._replace(decay=0.0))
 
-    def decide(self, what: str, why: str = "") -> None:
+    def add_decision(self, what: str, why: str = "") -> None:
         """Keeps what the run has decided by its photographs; --verbose prints it at once."""
         line = f"{why}: {what}" if why else what
         _log.debug("note: %s", line)
         self.decisions.append(line)
         self.decided.append(what)
 
-    def keep(self, decisions: Iterable[Decision]) -> None:
+    def add_decisions(self, decisions: Iterable[Decision]) -> None:
         """Keeps what rules have decided, and prints their notes."""
         for each in decisions:
             if each.note:
                 tqdm.write(f"note: {each.note}")
             if each.what:
-                self.decide(each.what, each.why)
+                self.add_decision(each.what, each.why)
 
     def forget(self) -> None:
         """Forgets all batches, since the run begins again; the time that they took counts."""
