@@ -25,7 +25,7 @@ from hardsplat.gpu.passes.declared import ComputePass, PassError
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.gpu.passes.reflect import Module, reflect
 from hardsplat.gpu.passes.shader import ShaderError, ShaderSource
-from hardsplat.raster.backends import running
+from hardsplat.raster.backends import runnable_rasterizers
 from hardsplat.raster.hardware.rasterizer import rows_of
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
@@ -370,7 +370,7 @@ def test_where_no_atomics_work_tiles_gather(device, own_capabilities, monkeypatc
     assert not own_capabilities.names & {*atomics, "float_sums"}
     assert TiledRows.resolve(device, TiledOptions()).names["tile_backward"] == "gather"
     config = TrainConfig()
-    assert running(device, config.raster, config.gradient) == ["tiled"]
+    assert runnable_rasterizers(device, config.raster, config.gradient) == ["tiled"]
     words = "can run no float atomics .*native: sums; cas: sums"
     refuses(words, rows_of, device, HardwareOptions())
 

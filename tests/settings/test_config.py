@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hardsplat.base.errors import UserError
-from hardsplat.raster.backends import BACKENDS, unused
+from hardsplat.raster.backends import BACKENDS, ignored_options
 from hardsplat.settings.learning import GradientSettings, StochasticSettings
 from hardsplat.settings.option import checked, kind
 from hardsplat.settings.presets import (
@@ -239,8 +239,8 @@ def test_settings_of_an_older_version_are_left_out_with_a_note(monkeypatch, tmp_
 
 def test_options_that_stochastic_gradients_do_not_use():
     config = TrainConfig.of(gradient="stochastic", block="1x1", tile_threshold=4, strategy="none")
-    assert unused(config.raster, config.gradient) == ["block", "tile_threshold"]
-    assert unused(config.raster, GradientSettings()) == []
+    assert ignored_options(config.raster, config.gradient) == ["block", "tile_threshold"]
+    assert ignored_options(config.raster, GradientSettings()) == []
 
 
 SCHEDULES = [  # preset, flags -> start and end of growth, resets, steps a band of colour

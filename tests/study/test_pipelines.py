@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hardsplat.gpu import crashes, probe
-from hardsplat.raster.backends import running
+from hardsplat.raster.backends import runnable_rasterizers
 from hardsplat.raster.hardware.rasterizer import first_runnable
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Renderer
@@ -62,10 +62,10 @@ def test_a_rasterizer_that_ends_the_process_is_left_out(device, few, monkeypatch
     killed = found(device, monkeypatch, "tiled/forward.comp")
     assert list(killed) == ["rasterizer tiled"]
     config = TrainConfig()
-    assert running(device, config.raster, config.gradient) == ["hardware"]
+    assert runnable_rasterizers(device, config.raster, config.gradient) == ["hardware"]
     named = TrainConfig.of(rasterizer="tiled")
     words = "--rasterizer tiled: .* survives building"
-    refuses(words, running, device, named.raster, named.gradient)
+    refuses(words, runnable_rasterizers, device, named.raster, named.gradient)
 
 
 def test_what_ends_the_process_as_it_runs_is_left_out(device, few, monkeypatch):

@@ -14,7 +14,7 @@ import hardsplat
 from hardsplat.fit.config import FIT_FIELDS
 from hardsplat.model.sky import Sky
 from hardsplat.settings.run import BlockSettings
-from hardsplat.settings.train import TrainConfig, looked_at
+from hardsplat.settings.train import TrainConfig, chosen_settings
 from tests.usage.cases import STEPS
 
 # packages that are functions too: where the function is
@@ -90,7 +90,7 @@ def result(opened, small, tmp_path_factory):
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: " ".join(map(str, choice.values())))
 def test_settings(start, small, tmp_path, choice):
-    named = looked_at(TrainConfig.of(**choice).flat())
+    named = chosen_settings(TrainConfig.of(**choice).flat())
     own = {"max_steps": STEPS, "result_dir": tmp_path / "run", "quiet": True}
     del named["data_dir"]
     made = call("train", small, **named | own)

@@ -25,7 +25,7 @@ from hardsplat.gpu.device.instance import NO_DEVICE, Instance, validation_wanted
 from hardsplat.results.folder import OF_A_RUN, archive_run, make_folder
 from hardsplat.settings.option import flag
 from hardsplat.settings.run import BlockSettings
-from hardsplat.settings.train import looked_at
+from hardsplat.settings.train import chosen_settings
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
 
 # settings on which the splats of a block do not depend
@@ -65,7 +65,7 @@ def _differing(path: Path, task: Mapping) -> str:
         old, new = json_of((path / TASK).read_text()), json.loads(json.dumps(task))
         own = [n for n, v in new["block"].items() if n != "seconds" and old["block"].get(n) != v]
         own += ["neighbour"] * (old.get("after") != new.get("after"))
-        given = ((n, v) for n, v in looked_at(new["settings"]).items() if n not in HARMLESS)
+        given = ((n, v) for n, v in chosen_settings(new["settings"]).items() if n not in HARMLESS)
         own += [flag(n) for n, v in given if old["settings"].get(n) != v]
         return ", ".join(own)
     except (OSError, ValueError, LookupError, AttributeError):  # of another version, or damaged

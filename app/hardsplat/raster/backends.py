@@ -40,8 +40,9 @@ def training_needs(
     """What one splat takes in training, by name. estimates: as of
     hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
     backend = BACKENDS[rasterizer]
-    others = (name for other in BACKENDS.values() if other is not backend for name in other.alone)
-    without = (*others, *(name for name in STATISTICS if name not in statistics))
+    others = [other for other in BACKENDS.values() if other is not backend]
+    absent = (name for other in others for name in other.own_buffers)
+    without = (*absent, *(name for name in STATISTICS if name not in statistics))
     each = needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without)
     lives = {} if estimates else backend.overlaid
     all_needs = {**each, **backend.needs}.items()
@@ -54,7 +55,7 @@ class _Choice:
     settings: str  # what the rasterizers were given
 
 
-def unknown(rasterizer: str, raster: RasterSettings) -> list[str]:
+def _foreign_options(rasterizer: str, raster: RasterSettings) -> list[str]:
     """The options of other rasterizers alone that are not left at their defaults."""
     known = {name: set(backend.options.settings()) for name, backend in BACKENDS.items()}
     others, flat = set.union(*known.values()) - known[rasterizer], raster.flat()
@@ -66,7 +67,7 @@ _ANALYTIC = ["block", "hybrid_threshold", "least_transmittance", "reduction", "s
 _ANALYTIC += ["atomics", "tile_backward", "tile_threshold"]
 
 
-def unused(raster: RasterSettings, gradient: GradientSettings) -> list[str]:
+def ignored_options(raster: RasterSettings, gradient: GradientSettings) -> list[str]:
     """Options that are not left at their defaults, although this gradient does not use them."""
     if gradient.gradient != "stochastic":
         return []
@@ -75,7 +76,9 @@ def unused(raster: RasterSettings, gradient: GradientSettings) -> list[str]:
     return sorted(name for name in names if flat[name] != FIELDS[name].default)
 
 
-def running(device: Device, raster: RasterSettings, gradient: GradientSettings) -> list[str]:
+def runnable_rasterizers(
+    device: Device, raster: RasterSettings, gradient: GradientSettings
+) -> list[str]:
     """Names of the rasterizers that the settings leave open and that run here: one where named,
     else those that lack no option that was named.
 
@@ -84,7 +87,7 @@ def running(device: Device, raster: RasterSettings, gradient: GradientSettings) 
     named = raster.rasterizer
     if named != "auto":
         _check_survived(device, named)
-    return [named] if named != "auto" else list(_running(device, raster, gradient))
+    return [named] if named != "auto" else list(_runnable_options(device, raster, gradient))
 
 
 def _check_survived(device: Device, rasterizer: str) -> None:
@@ -93,11 +96,13 @@ def _check_survived(device: Device, rasterizer: str) -> None:
         raise UserError(f"--rasterizer {rasterizer}: {device.name} lacks {lacks}")
 
 
-def _running(device: Device, raster: RasterSettings, gradient: GradientSettings) -> dict[str, Any]:
+def _runnable_options(
+    device: Device, raster: RasterSettings, gradient: GradientSettings
+) -> dict[str, Any]:
     """Their options by name."""
     runs: dict[str, Any] = {}
     why: list[str] = []
-    for name in [name for name in BACKENDS if not unknown(name, raster)] or list(BACKENDS):
+    for name in [name for name in BACKENDS if not _foreign_options(name, raster)] or list(BACKENDS):
         options = BACKENDS[name].options.of(raster, gradient)
         try:
             _check_survived(device, name)
@@ -111,11 +116,11 @@ def _running(device: Device, raster: RasterSettings, gradient: GradientSettings)
 
 
 def fastest(device: Device, raster: RasterSettings, gradient: GradientSettings) -> str:
-    """The one of `running` that draws a small scene of our own fastest here. A training finds out
-    on its own scene instead, see app/hardsplat/train/run/tuner.py."""
+    """The one of `runnable_rasterizers` that draws a small scene of our own fastest here. A
+    training finds out on its own scene instead, see app/hardsplat/train/run/tuner.py."""
     if raster.rasterizer != "auto":
         return raster.rasterizer
-    options = _running(device, raster, gradient)
+    options = _runnable_options(device, raster, gradient)
     runs = list(options)
     if gradient.gradient == "stochastic":  # what is timed are passes of the analytic gradient
         options = {

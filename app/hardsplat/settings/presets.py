@@ -21,7 +21,7 @@ from hardsplat.settings.train import (
     TrainConfig,
     check_deterministic,
     check_owners,
-    looked_at,
+    chosen_settings,
 )
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
@@ -74,7 +74,7 @@ def load_config(
     if flat["data_dir"] is not None:  # so that the saved file holds from any folder
         folder = flat["data_dir"] = Path(os.path.abspath(flat["data_dir"]))
         flat["result_dir"] = flat["result_dir"] or _default_result_dir(folder)
-    config = replace(TrainConfig.of(**looked_at(flat)), typed=frozenset(named))
+    config = replace(TrainConfig.of(**chosen_settings(flat)), typed=frozenset(named))
     config.check_gradient()
     if config.run.deterministic:
         check_deterministic(flags)  # a flag may name a default, which the config alone cannot tell
@@ -142,7 +142,7 @@ def config_from_file(path: str | Path) -> TrainConfig:
 def save_config(settings: Mapping[str, Any], path: str | Path) -> None:
     """Write settings of a training by name as TOML that `config_from_file` and `--config` read
     back, but for those whose owner is not chosen."""
-    save_settings(looked_at(settings), path, GROUPS, "train")
+    save_settings(chosen_settings(settings), path, GROUPS, "train")
 
 
 def save_settings(

@@ -137,8 +137,8 @@ def scene_folder(data_dir: Path | None) -> Path:
     return data_dir
 
 
-def looked_at(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name whose owner is chosen, and those that choose one."""
+def chosen_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of all settings by name whose owner is chosen, and those that choose one."""
     return {
         name: value
         for name, value in flat.items()

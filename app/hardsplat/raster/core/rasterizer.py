@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -59,12 +59,23 @@ class Drawn(Protocol):
     def all(self) -> Mapping[str, Buffer]: ...
 
 
+class Plan(NamedTuple):
+    """What the passes of a rasterizer follow from. divided: what divides the work of a pass, lanes
+    of a subgroup or depth segments."""
+
+    projection: Projection
+    rows: Any
+    width: int
+    height: int
+    divided: int
+
+
 class Rasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of
     `parameters`, by contract name.
 
     Of the class, options: what it takes. needs: what one splat takes in training, besides
-    hardsplat.contract.footprint.needs. alone: buffers that no other has. overlaid: of those that
+    hardsplat.contract.footprint.needs. own_buffers: that no other has. overlaid: of those that
     lie in one memory while a training with analytic gradients draws. Three functions of (device,
     options) raise UserError for what the device cannot run. resolve: the rows of these options.
     first_runnable: options with the first rows that run instead of those that would be timed.
@@ -83,9 +94,9 @@ class Rasterizer:
     first_runnable: Callable[..., Any]
     sources: Callable[..., set[ShaderSource]]
     needs: Mapping[str, Need] = {}
-    alone: tuple[str, ...] = ()
+    own_buffers: tuple[str, ...] = ()
     rows_of: Callable[..., Any]  # device, options, whether there are gradients -> rows
-    all_passes: Callable[..., list]  # what `plan` returns, and a picture
+    all_passes: Callable[..., list]  # a Plan and a picture -> its passes
     rows: Variants
     resources: dict[str, Buffer | Image]
     draws_unlisted = False  # whether an image is complete whatever the capacities are
@@ -110,8 +121,7 @@ class Rasterizer:
         self._parameters, self._capacity = parameters, parameters.capacity
         sh_planes = (parameters.sh_degree + 1) ** 2
         self._plan = self.plan(device, sh_planes, width, height, options, sink, projection)
-        self.projection: Projection = self._plan[0]
-        self.rows = self._plan[1]
+        self.projection, self.rows = self._plan.projection, self._plan.rows
         self.pipelines = build_all(device, self._passes())
         self._own: dict[str, Buffer | Image] = {}
         self._sky: ComputePass | None = None
@@ -120,7 +130,8 @@ class Rasterizer:
         with undone(self.destroy):
             for image in self.projection.images:
                 self._add_image(f"target{image}".replace(" ", "_"), self._target())
-            if self.projection.differentiates and self.projection.sink.stores:
+            trained = self.projection.sink if self.projection.differentiates else None
+            if trained and trained.stores:
                 self._add_image("d_image", FORMATS["float32"])  # in training it is the loss's
             self._allocate(self.projection.nbytes(self._capacity))
         if options.stochastic and sink and isinstance(parameters, Parameters):
@@ -137,15 +148,14 @@ class Rasterizer:
         options: Any,
         sink: Sink | None,
         projection: Projection | None = None,
-    ) -> tuple:
-        """What `all_passes` takes of a rasterizer. Raises UserError for options that the device
-        cannot run."""
+    ) -> Plan:
+        """What `all_passes` takes. Raises UserError for options that the device cannot run."""
         rows = cls.rows_of(device, options, sink is not None)
         order = cls._in_order(device, rows)
         projection = projection or stochastic.projection(
             device, sh_planes, sink, options.antialiased, options.stochastic, options.lens, order
         )
-        return projection, rows, width, height, cls._divided(device, rows, height)
+        return Plan(projection, rows, width, height, cls._divided(device, rows, height))
 
     @classmethod
     def passes(
@@ -176,7 +186,7 @@ class Rasterizer:
 
     @classmethod
     def _divided(cls, device: Device, rows: Any, height: int) -> int:
-        """What divides the work of a pass: lanes of a subgroup, or depth segments."""
+        """See Plan."""
         return device.subgroup_size
 
     def _target(self) -> TargetFormat:

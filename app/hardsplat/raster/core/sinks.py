@@ -80,13 +80,20 @@ def adam(
     flat: float = 0.0,
 ) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
-    slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
-    reads, writes = ("adam_settings", "rates", "loss_terms"), ("term_sums",)
-    own = ("values", "moments")
     return Sink(
-        False, slots, reads, writes, visible_only, grows, scores, cameras, depths, flat,
-        packed=packed, own=own,
-    )  # fmt: skip
+        stores=False,
+        slots={"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot},
+        reads=("adam_settings", "rates", "loss_terms"),
+        writes=("term_sums",),
+        visible_only=visible_only,
+        grows=grows,
+        scores=scores,
+        cameras=cameras,
+        depths=depths,
+        flat=flat,
+        packed=packed,
+        own=("values", "moments"),
+    )
 
 
 def moments_of(device: Device, name: str) -> str:

@@ -56,7 +56,12 @@ def backward_of(
 
 
 def all_passes(
-    around: Projection, rows: Rows, width: int, height: int, segments: int, picture: str = "image"
+    projection: Projection,
+    rows: Rows,
+    width: int,
+    height: int,
+    segments: int,
+    picture: str = "image",
 ) -> list[ComputePass | DrawPass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to
     d_splats2d."""
@@ -66,17 +71,18 @@ def all_passes(
     else:
         forward = forward_passes(Blocked(rows, width, height, segments), drawn)
     if picture == "image":
-        forward = for_images(around, forward)
+        forward = for_images(projection, forward)
     backward: list[ComputePass | DrawPass] = []
-    if around.differentiates and around.sink:
-        backward = backward_of(rows, width, height, segments, around.sink).passes()
-    return [*around.passes(rows.shape.command, picture), *forward, *backward]
+    if projection.differentiates and projection.sink:
+        backward = backward_of(rows, width, height, segments, projection.sink).passes()
+    return [*projection.passes(rows.shape.command, picture), *forward, *backward]
 
 
 def sources(device: Device, options: HardwareOptions) -> set[ShaderSource]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
-    rows, around = Rows.first(device, options), Perspective(1, STORE, lanes=ranking_lanes(device))
-    passes = all_passes(around, rows, 1, 1, rows.segments)
+    rows = Rows.first(device, options)
+    projection = Perspective(1, STORE, lanes=ranking_lanes(device))
+    passes = all_passes(projection, rows, 1, 1, rows.segments)
     return {source for p in passes for source in p.sources()}
 
 
@@ -196,14 +202,14 @@ class HardwareRasterizer(Rasterizer):
 
     def _behind(self) -> tuple[str, int]:
         """The canvas of the farthest depth segment, where there are several images."""
-        segments = self._plan[-1]
+        segments = self._plan.divided
         layered = self.rows.layered(segments)
         return ("layers", (segments - 1) * self.height) if layered else super()._behind()
 
     def _allocate(self, nbytes: dict[str, int]) -> None:
         super()._allocate(nbytes)
         device, rows, sink = self.device, self.rows, self.projection.sink
-        self.segments = self._plan[-1]
+        self.segments = self._plan.divided
         self._backward = backward_of(rows, self.width, self.height, self.segments)
         reads_lists = rows.blending.listed or (self.projection.differentiates and sink)
         if reads_lists and isinstance(self._backward, Listed):

@@ -88,19 +88,24 @@ def subgroups(lanes: int, least: int) -> int:
 
 
 def all_passes(
-    around: Projection, rows: TiledRows, width: int, height: int, lanes: int, picture: str = "image"
+    projection: Projection,
+    rows: TiledRows,
+    width: int,
+    height: int,
+    lanes: int,
+    picture: str = "image",
 ) -> list[ComputePass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to
     d_splats2d."""
     (across, down), row = grid(width, height), rows.tile_backward
-    bucket = bucket_of(row, lanes) if around.differentiates else 0
+    bucket = bucket_of(row, lanes) if projection.differentiates else 0
     share = {"BUCKET": bucket} if bucket else {}
     stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
     counted = ("counts",) if bucket else ()
     buckets = {**share, "ON_DEMAND": row.on_demand} if bucket else {}
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl"}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else ""
-    count = count_pass(around.in_order)
+    count = count_pass(projection.in_order)
     draw = ComputePass(
         "draw",
         "tiled/forward.comp",
@@ -111,22 +116,27 @@ def all_passes(
         full_subgroups=True,
     )
     backward: list[ComputePass] = []
-    if around.differentiates and around.sink:
+    if projection.differentiates and projection.sink:
         reads = (*_LISTS, *(stored or ("tile_order",)))
         walk = walk_of(lanes, BACKWARD_PIXELS if row.cull else FORWARD_PIXELS)
-        backward = _backward_passes(rows, reads, {**walk, **buckets}, around.sink)
-    images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
-    listed = [around.image(count, around.listed)] if around.listed else []
-    whole = draws_unlisted(around, row)
-    tiles = list_passes(around.in_order, across * down, share, lanes, whole)
+        backward = _backward_passes(rows, reads, {**walk, **buckets}, projection.sink)
+    images = for_images(projection, [count, draw]) if picture == "image" else [count, draw]
+    listed = [projection.image(count, projection.listed)] if projection.listed else []
+    whole = draws_unlisted(projection, row)
+    tiles = list_passes(projection.in_order, across * down, share, lanes, whole)
     unlisted = _unlisted_passes(rows, lanes) if whole else []
-    return [*around.passes({}, picture), *images, *listed, *tiles, *backward, *unlisted]
+    return [*projection.passes({}, picture), *images, *listed, *tiles, *backward, *unlisted]
 
 
-def draws_unlisted(around: Projection, row: TileBackward) -> bool:
+def draws_unlisted(projection: Projection, row: TileBackward) -> bool:
     """Whether a frame whose pairs do not fit is drawn without lists, complete and slowly, so that
     nobody has to know before its image is used. Training leaves the farthest pairs out instead."""
-    return around.in_order and not row.gathers and around.sink is not None and around.sink.rows
+    return (
+        projection.in_order
+        and not row.gathers
+        and projection.sink is not None
+        and projection.sink.rows
+    )
 
 
 def _unlisted_passes(rows: TiledRows, lanes: int) -> list[ComputePass]:
@@ -203,8 +213,10 @@ def _backward_passes(
 def sources(device: Device, options: TiledOptions) -> set[ShaderSource]:
     """The shaders of a rasterizer with these options."""
     rows, lanes = TiledRows.resolve(device, options), device.subgroup_size
-    around = Perspective(1, STORE, in_order=not is_local(rows.tile_backward, lanes), lanes=lanes)
-    return {source for p in all_passes(around, rows, 1, 1, lanes) for source in p.sources()}
+    projection = Perspective(
+        1, STORE, in_order=not is_local(rows.tile_backward, lanes), lanes=lanes
+    )
+    return {source for p in all_passes(projection, rows, 1, 1, lanes) for source in p.sources()}
 
 
 # Pairs that fit at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones.
@@ -247,7 +259,7 @@ def first_runnable(device: Device, options: TiledOptions) -> TiledOptions:
 class TiledRasterizer(Rasterizer):
     """Splats listed by tile of 16x16 pixels, in compute shaders alone."""
 
-    options, needs, alone, overlaid = TiledOptions, PAIRS, COUNTED, LIVES
+    options, needs, own_buffers, overlaid = TiledOptions, PAIRS, COUNTED, LIVES
     resolve = staticmethod(TiledRows.resolve)
     rows_of = staticmethod(rows_of)
     first_runnable = staticmethod(first_runnable)
@@ -406,7 +418,7 @@ class TiledRasterizer(Rasterizer):
         for name in ("tile_changes", "tile_cursors", "pair_keys"):
             self._own.pop(name).destroy()
         self._own |= more
-        self.projection, self._plan = projection, (projection, *self._plan[1:])
+        self.projection, self._plan = projection, self._plan._replace(projection=projection)
         self._find_unlisted()
         self.pipelines = build_all(self.device, self._passes())
         self._collect()

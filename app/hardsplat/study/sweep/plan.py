@@ -16,7 +16,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.version import __version__
 from hardsplat.settings.option import checked, kind, nearest
 from hardsplat.settings.presets import load_config, parsed
-from hardsplat.settings.train import FIELDS, NAMES, TrainConfig, looked_at
+from hardsplat.settings.train import FIELDS, NAMES, TrainConfig, chosen_settings
 from hardsplat.study.bench.axes import SWEPT, blending_of
 from hardsplat.tables.gradients import REDUCTIONS
 
@@ -132,7 +132,7 @@ def plan(arms: Sequence[Arm]) -> list[SweepJob]:
         for values in itertools.product(*axes.values()):
             given = {**arm.common, **dict(zip(axes, values))}
             config = _for_a_sweep(load_config(arm.preset, given, sweep=True), arm)
-            flat = looked_at(config.flat())
+            flat = chosen_settings(config.flat())
             row = REDUCTIONS.get(config.raster.hardware.reduction)
             if row is not None and not row.threshold:  # whose reduction has no threshold
                 flat.pop("hybrid_threshold", None)

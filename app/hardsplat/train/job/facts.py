@@ -14,7 +14,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera, in_view
 from hardsplat.model.region import Region
-from hardsplat.raster.backends import running, training_needs
+from hardsplat.raster.backends import runnable_rasterizers, training_needs
 from hardsplat.raster.core.choose import timing_enabled
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.sinks import moments_of
@@ -106,7 +106,7 @@ class DeviceFacts:
     @classmethod
     def of(cls, device: Device, config: TrainConfig) -> DeviceFacts:
         """What these settings ask of the device. Raises UserError for what it cannot run."""
-        names = running(device, config.raster, config.gradient)
+        names = runnable_rasterizers(device, config.raster, config.gradient)
         return cls(
             device.name,
             tuple(names if timing_enabled() else names[:1]),

@@ -22,7 +22,7 @@ from hardsplat.io.splats import open_splats
 from hardsplat.model import morton
 from hardsplat.model.framing import nearest_to_axes
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.backends import unused
+from hardsplat.raster.backends import ignored_options
 from hardsplat.results.folder import is_complete
 from hardsplat.results.model import find_model, with_one_digit
 from hardsplat.settings.option import flag
@@ -312,7 +312,7 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
     if config.poses.pose_opt and any(view.is_part for view in scene.views):
         notes.append("--pose-opt moves each of the six views of a panorama on its own")
-    if idle := [n for n in unused(config.raster, config.gradient) if n in config.typed]:
+    if idle := [n for n in ignored_options(config.raster, config.gradient) if n in config.typed]:
         flags = ", ".join(map(flag, idle))
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     for note in notes:

@@ -53,7 +53,7 @@ def gpu_settings(
         "rate_plans": begin.rate_plans(
             job.flat,
             job.views.extent,
-            job.schedule.frozen,
+            schedule.frozen,
             job.part.known,
             schedule.ends,
             schedule.falls,
@@ -104,13 +104,13 @@ def sink_of(job: Job, parts: Sequence[StepParts]) -> Sink:
     found = finds_statistics(c.gradient.gradient)
     return adam(
         c.adam.moments,
-        bool(c.adam.visible_adam),
-        strategy.statistics and found,
-        strategy.scores and found,
-        any("camera_sums" in each.reads for part in parts for each in part.passes),
-        draws_depth(parts),
-        job.packed,
-        c.loss.flat_lambda / job.views.extent,
+        visible_only=bool(c.adam.visible_adam),
+        grows=strategy.statistics and found,
+        scores=strategy.scores and found,
+        cameras=any("camera_sums" in each.reads for part in parts for each in part.passes),
+        depths=draws_depth(parts),
+        packed=job.packed,
+        flat=c.loss.flat_lambda / job.views.extent,
     )
 
 
