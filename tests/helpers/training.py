@@ -14,7 +14,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import StepRunner
-from hardsplat.train.features.depth import facts
+from hardsplat.train.features.depth import depth_inputs
 from hardsplat.train.job.facts import DeviceFacts, Facts, Views, training_views
 from hardsplat.train.job.job import Job, decide
 from hardsplat.train.run.start import initial_gaussians
@@ -76,7 +76,7 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     sizes, known = [(v.camera.height, v.camera.width) for v in views], {}
     if config.depth.depth_lambda:
         maps = [np.random.default_rng(i).uniform(0, 1, size) for i, size in enumerate(sizes)]
-        known = facts(maps, job.views.extent, photos)
+        known = depth_inputs(maps, job.views.extent, photos)
     OPENED.append(Session(device, job, photos, on_batch, known))
     OPENED[-1].start(splats_of(config, scene))
     return OPENED[-1]
@@ -88,7 +88,7 @@ def frozen(device, config, cameras, photos, size=None, extent=1.0, depths=None, 
     views = Views(cameras, size or (cameras[0].width, cameras[0].height), extent, **more)
     photos = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
     job = replace(job_of(device, config, views, frozen=True), validation=())
-    known = facts(depths, extent, photos) if depths else {}
+    known = depth_inputs(depths, extent, photos) if depths else {}
     OPENED.append(Session(device, job, photos, lambda batch: None, known))
     return OPENED[-1]
 

@@ -70,7 +70,7 @@ def test_as_much_memory_is_taken_as_is_said(device, scene, monkeypatch):
     session = open_session(device, settings(scene, **OWN))
     taken = []
     for room in (20_000, 60_000):
-        session._redraw(room)
+        session._rebuild(room)
         taken.append(device.usage.on_device)
     said = 40_000 * bytes_per_splat(each)
     assert taken[1] - taken[0] == pytest.approx(said, rel=0.01)

@@ -1,0 +1,1 @@
+"""The Vulkan layer: devices, memory, shaders, passes, command buffers."""

@@ -1,0 +1,1 @@
+"""Cameras, splats, skies and regions as arrays on the host."""

@@ -1,0 +1,1 @@
+"""Rasterizers of 3D splats, forward and backward."""

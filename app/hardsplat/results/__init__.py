@@ -1,0 +1,1 @@
+"""Result folders: what is in them, and how other commands find it."""

@@ -1,0 +1,1 @@
+"""Settings by their owners, presets, and the file saved with a result."""

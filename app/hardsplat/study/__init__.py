@@ -1,0 +1,1 @@
+"""Measurements of rasterizers and of settings: bench, sweep, compare, doctor."""

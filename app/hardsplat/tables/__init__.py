@@ -1,0 +1,1 @@
+"""What there is to choose from, a row each, and the table of trained quantities."""

@@ -1,0 +1,1 @@
+"""The window: trained splats, and trainings while they run."""

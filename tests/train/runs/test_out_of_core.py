@@ -90,7 +90,7 @@ def test_a_working_set_grows_with_what_steps_see(device, scene, monkeypatch):
     session = open_session(device, settings(scene, out_of_core="on", strategy="none", **EXACT))
     ample = session.drawing.working.capacity
     session._visible.share = 0.05
-    session._redraw()
+    session._rebuild()
     n = session.store.count()
     assert session.drawing.working.capacity == int(drawing.TIMES[0] * 0.05 * n) < ample // 2
     for _ in range(12):

@@ -43,10 +43,13 @@ def parts_of(job: Job) -> list[StepParts]:
     return [*having.values()]
 
 
-def facts_of(job: Job, scene: Scene, photos: Photos) -> dict[str, np.ndarray]:
+def inputs_of(job: Job, scene: Scene, photos: Photos) -> dict[str, np.ndarray]:
     """What is known of the job's photographs, by contract name. Raises UserError."""
-    having = (f.facts for f in FEATURES if f.facts and f.parts(job))
-    return {name: values for facts in having for name, values in facts(job, scene, photos).items()}
+    found: dict[str, np.ndarray] = {}
+    for feature in FEATURES:
+        if feature.inputs and feature.parts(job):
+            found |= feature.inputs(job, scene, photos)
+    return found
 
 
 def save_found(found: Found) -> None:

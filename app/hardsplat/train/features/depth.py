@@ -59,7 +59,7 @@ def _parts(job: Job) -> StepParts | None:
     return replace(_PARTS, settings=settings) if weight else None
 
 
-def _facts(job: Job, scene: Scene, photos: Photos) -> dict[str, np.ndarray]:
+def _inputs(job: Job, scene: Scene, photos: Photos) -> dict[str, np.ndarray]:
     """What is known of the depth of training views. Raises UserError where photographs are
     streamed, or nothing is known."""
     from tqdm import tqdm
@@ -74,10 +74,12 @@ def _facts(job: Job, scene: Scene, photos: Photos) -> dict[str, np.ndarray]:
         )
     known, label = known_disparities(scene_folder(job.config.scene.data_dir), scene, scene.train)
     tqdm.write(f"note: {label} are in the loss")
-    return facts(known, job.views.extent, photos)
+    return depth_inputs(known, job.views.extent, photos)
 
 
-def facts(known: Sequence[np.ndarray], extent: float, photos: Photos) -> dict[str, np.ndarray]:
+def depth_inputs(
+    known: Sequence[np.ndarray], extent: float, photos: Photos
+) -> dict[str, np.ndarray]:
     """known: (H, W) of each training view, 1 / world units, 0 where it is not known."""
     flat = np.zeros(-(-photos.pixels // 2) * 2, np.float16)
     counts = np.zeros(len(known))
@@ -88,4 +90,4 @@ def facts(known: Sequence[np.ndarray], extent: float, photos: Photos) -> dict[st
     return {"disparities": flat, "depth_shares": (1 / np.maximum(counts, 1)).astype(np.float32)}
 
 
-FEATURE = Feature("depth", _parts, lambda: [_PARTS], _facts)
+FEATURE = Feature("depth", _parts, lambda: [_PARTS], _inputs)

@@ -61,14 +61,14 @@ class Feature:
     every: parts of each kind, with sizes and constants as they come, for those who build all
     passes.
 
-    facts: what is known of a scene's photographs before the first step, as buffers for all steps.
+    inputs: what is known of a scene's photographs before the first step, as buffers for all steps.
     save: leaves files in the result folder. Both raise UserError.
     """
 
     name: str
     parts: Callable[[Job], StepParts | None]
     every: Callable[[], Iterable[StepParts]]
-    facts: Callable[[Job, Scene, Photos], Mapping[str, np.ndarray]] | None = None
+    inputs: Callable[[Job, Scene, Photos], Mapping[str, np.ndarray]] | None = None
     save: Callable[[Found], None] | None = None
 
 

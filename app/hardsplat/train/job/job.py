@@ -145,26 +145,26 @@ def memory(config: TrainConfig, facts: Facts) -> Decision | None:
     Raises UserError where that cannot be.
     """
     run, device, rasterizer = config.run, facts.device, facts.device.rasterizers[0]
-    planned, wanted = max(facts.splats, config.densify.cap_max), run.out_of_core
-    asked = ["--packed"] * run.packed + ["--out-of-core on"] * (wanted == "on")
+    planned = max(facts.splats, config.densify.cap_max)
+    asked = ["--packed"] * run.packed + ["--out-of-core on"] * (run.out_of_core == "on")
     lacks = "--gradient analytic" if config.gradient.estimates else device.lacks
     lacks = "another --background than sphere" if config.scene.background == "sphere" else lacks
     if lacks and asked:
         raise UserError(f"{asked[0]} needs {lacks}")
     packed: dict[str, Any] = {"packed": True, "visible_adam": True}
     outside = packed | {"out_of_core": "on"}
-    if wanted == "on":
+    if run.out_of_core == "on":
         return Decision(outside)
 
     def most_in(form: dict[str, Any]) -> int:
         return fitting(device, config.changed(**form), rasterizer)
 
     named = packed if run.packed else {}
-    if lacks or wanted == "off" or planned <= (most := most_in(named)):
+    most = most_in(named)
+    if lacks or run.out_of_core == "off" or planned <= most:
         return Decision(named)
-    for form in (packed, outside):
-        if (more := most_in(form)) >= planned:
-            break
+    form = packed if planned <= most_in(packed) else outside
+    more = most_in(form)
     if more <= most:
         return Decision(named)
     how = "steps copy those that they see (--packed)"

@@ -1,0 +1,1 @@
+"""PSNR and SSIM of views."""

@@ -1,0 +1,1 @@
+"""A run from its scene to its result folder."""

@@ -29,7 +29,7 @@ from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import LONGEST_BATCH, BatchResult
-from hardsplat.train.features import facts_of
+from hardsplat.train.features import inputs_of
 from hardsplat.train.features.region import region_of
 from hardsplat.train.job import validation
 from hardsplat.train.job.facts import WHOLE, ScenePart
@@ -147,8 +147,8 @@ class Trainer:
             ring, fetches = 2 * job.config.run.batch_steps, not job.config.depth.depth_lambda
             photos = Photos(self.device, images, job.config.run.images, ring, fetches)
             self.clock.begin("setup")
-            known = facts_of(job, self.scene, photos)
-            self.session = session = Session(self.device, job, photos, self._on_batch, known)
+            inputs = inputs_of(job, self.scene, photos)
+            self.session = session = Session(self.device, job, photos, self._on_batch, inputs)
             self._on_device.callback(session.destroy)
             self.files = RunFiles(self.folder, session, self.photographs)
             self._in_use.callback(self.files.close)

@@ -1,0 +1,1 @@
+"""A job on the device: splats, the rasterizer, commands."""

@@ -171,7 +171,7 @@ class Drawing:
         room, store = self.working.capacity, self.store
         return self.visible.is_short(room, store.bound, store.capacity)
 
-    def _renew(self) -> None:
+    def _record_if_replaced(self) -> None:
         if self.raster.resources is not self._drawn_from:
             self.pairs.fit(self.raster)  # for want of memory there may be none
             self.runner.drain()
@@ -181,12 +181,12 @@ class Drawing:
         """Queues a batch of steps, with lists that have room. views, scored: of each step, see
         StepRunner."""
         self.pairs.fit(self.raster)
-        self._renew()
+        self._record_if_replaced()
         self.runner.run(views, self.photos.place, self.raster.pair_capacity, scored)
 
     def action(self, name: str) -> Recorder:
         """Commands of the strategy between steps, which are recorded when they are first due."""
-        self._renew()
+        self._record_if_replaced()
         return self._actions[name]()
 
     def queue(self, name: str) -> None:
@@ -234,7 +234,7 @@ class Drawing:
             self.queue("resort")
         if not (self._resorting and self.working):
             return
-        self._renew()
+        self._record_if_replaced()
         device, n = self.device, self.store.capacity
         device.wait_idle()
         try:

@@ -66,7 +66,7 @@ class Session:
     """A job while it runs.
 
     photos: those of the job's views, the session's from here on. on_batch: called with each
-    finished batch, in order. facts: what features know of the photographs. It begins with the
+    finished batch, in order. inputs: what features know of the photographs. It begins with the
     job's first rasterizer, and times variants of that where there is no other to compare it with.
     Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing
     stays allocated.
@@ -82,7 +82,7 @@ class Session:
         job: Job,
         photos: Photos,
         on_batch: Callable[[BatchResult], None],
-        facts: Mapping[str, np.ndarray] = {},
+        inputs: Mapping[str, np.ndarray] = {},
     ):
         self.device, self.photos, self._on_batch = device, photos, on_batch
         self.width, self.height = job.views.canvas
@@ -91,8 +91,8 @@ class Session:
         self.pairs.use(job.rasterizers[0])
         device.usage.restart()
         with undone(self._lasting.destroy), undone(self._owned.destroy):
-            self._facts = allocate_filled(device, facts)
-            self._lasting.add_all(self._facts.values())
+            self._inputs = allocate_filled(device, inputs)
+            self._lasting.add_all(self._inputs.values())
             self._open(job, job.rasterizers[0], len(job.rasterizers) == 1)
 
     def _open(self, job: Job, rasterizer: str, timed_rows: bool) -> None:
@@ -116,7 +116,7 @@ class Session:
             form = FORMATS["float32"].vk
             weights = Image(device, *job.views.canvas, form, np.float32, "weights")
             shared["weights"] = own.add(weights)
-        shared |= self.runner.buffers | photos.buffers | self._facts
+        shared |= self.runner.buffers | photos.buffers | self._inputs
         self.store = own.add(SplatStore(device, job, self.runner.drain))
         self.drawing = own.add(
             Drawing(
@@ -240,7 +240,7 @@ class Session:
             self.runner.update({"loss_terms": self._terms(self.store.capacity)})
         if self.drawing.is_short:
             bound = self.store.bound
-            self._redraw()
+            self._rebuild()
             self.store.bound = bound
         until = self.schedule.main_steps
         seed, views = job.config.run.seed, len(job.epoch)
@@ -311,7 +311,7 @@ class Session:
         self.drain()
         drawing.rasterizer, drawing.timed_rows = rasterizer, timed_rows
         self.pairs.use(rasterizer)
-        self._redraw()
+        self._rebuild()
 
     def _grow(self, wanted: int) -> None:
         """Room for `wanted` splats, or as many as fit; growth is cut there and the run
@@ -321,12 +321,12 @@ class Session:
         if capacity == before:
             return
         try:
-            self._redraw(capacity)
+            self._rebuild(capacity)
         except OutOfMemory as error:
             self.capacity.refuse(capacity, before, error)
-            self._redraw(before)
+            self._rebuild(before)
 
-    def _redraw(self, capacity: int = 0) -> None:
+    def _rebuild(self, capacity: int = 0) -> None:
         """Draws anew, the same splats at the same step. capacity: of splats from now on, if not
         0."""
         n, step = self.store.count(), self.step

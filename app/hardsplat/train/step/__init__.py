@@ -1,0 +1,1 @@
+"""A training step, and what is done between steps."""

@@ -21,12 +21,13 @@ least, and least where the photographs have edges, to the views scored since the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.rasterizer import Rasterizer
+from hardsplat.raster.core.sinks import SCORES
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.strategy import (
@@ -87,28 +88,52 @@ class Budget(Refining):
 
     @staticmethod
     def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
-        planes, spec = splat_planes(), {"PHOTO_BYTES": photo_bytes}
-        seen, ranked = ("target", "photos", "camera", "frame"), ("score_stats", "ticket_counts")
-        taken = ("camera", "counts", "seen", "d_splats2d", "score_stats")
-        split, kept = ("counts", "score_stats", *RANKS, *planes), ("score_stats", *planes)
-        drawn, seeded = ("refine_settings", "frame", "counts"), ("frame", "counts")
-        left = ("refine_settings", "counts", *quantities.values())
-
-        def one(name: str, file: str, *given: Any, **named: Any) -> ComputePass:
-            return ComputePass(name, f"{_FOLDER}/{file}.comp", *given, **named)
-
+        planes = splat_planes()
+        scored = ("d_splats2d", "score_stats")
+        tickets = ("frame", "counts", "score_stats", "ticket_counts")
         return (
-            one("weigh pixels", "weigh_pixels", seen, ("weights",), spec),
-            one("take absolute", "take", taken, taken[-2:], {"ABSOLUTE": True}),
-            one("take weighted", "take", taken, taken[-2:], {"ABSOLUTE": False}),
-            one("densify tickets", "tickets", (*drawn, *ranked), _TICKETS, bind=_IN_HOLES),
-            one("thin rank", "rank", (*seeded, *ranked), _TICKETS, bind=_IN_HOLES),
+            ComputePass(
+                "weigh pixels",
+                f"{_FOLDER}/weigh_pixels.comp",
+                ("target", "photos", "camera", "frame"),
+                ("weights",),
+                {"PHOTO_BYTES": photo_bytes},
+            ),
+            *(
+                ComputePass(
+                    f"take {score}",
+                    f"{_FOLDER}/take.comp",
+                    ("camera", "counts", "seen", *scored),
+                    scored,
+                    {"ABSOLUTE": score == "absolute"},
+                )
+                for score in SCORES
+            ),
+            ComputePass(
+                "densify tickets",
+                f"{_FOLDER}/tickets.comp",
+                ("refine_settings", *tickets),
+                _TICKETS,
+                bind=_IN_HOLES,
+            ),
+            ComputePass("thin rank", f"{_FOLDER}/rank.comp", tickets, _TICKETS, bind=_IN_HOLES),
             *_elections("densify"),
             *_elections("thin"),
             SCAN,
-            one("densify split", "split", split, kept, slots=slots_of(moments)),
+            ComputePass(
+                "densify split",
+                f"{_FOLDER}/split.comp",
+                ("counts", "score_stats", *RANKS, *planes),
+                ("score_stats", *planes),
+                slots=slots_of(moments),
+            ),
             resize(grown=True),
-            one("densify survey", "survey", left, RANKS),
+            ComputePass(
+                "densify survey",
+                f"{_FOLDER}/survey.comp",
+                ("refine_settings", "counts", *quantities.values()),
+                RANKS,
+            ),
             *pruning_passes(moments, "score_stats", f"{_FOLDER}/statistics.glsl", ages=True),
             reset_pass(moments),
         )
@@ -164,6 +189,6 @@ class Budget(Refining):
 
     def record_scores(self, recorder: Recorder, run: Pipelines, raster: Rasterizer) -> None:
         recorder.run(run["weigh pixels"], threads=(raster.width, raster.height))
-        for score in ("absolute", "weighted"):
+        for score in SCORES:
             raster.record_draw_backward(recorder, score)
             recorder.run(run[f"take {score}"], indirect="splat_groups")

@@ -44,16 +44,26 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     """The passes that fill places with copies of splats drawn by opacity: the dead ones, or new
     ones behind the last."""
     planes, spec, drawn = splat_planes(), {"ADDS": adds}, ("frame", "counts", *RANKS)
-    weighed, copies = ("refine_settings", "counts", *quantities.values()), ("copies",)
-
-    given = {"weigh": (weighed, (*RANKS, *copies)), "draw": ((*drawn, *copies), copies)}
-    kept, folder = (*drawn, *planes), "densify/mcmc"
     return (
-        *(
-            ComputePass(f"{name} {what}", f"{folder}/{what}.comp", *own, spec, bind=_IN_HOLES)
-            for what, own in given.items()
+        ComputePass(
+            f"{name} weigh",
+            "densify/mcmc/weigh.comp",
+            ("refine_settings", "counts", *quantities.values()),
+            (*RANKS, "copies"),
+            spec,
+            bind=_IN_HOLES,
         ),
-        ComputePass(f"{name} copy", f"{folder}/copy.comp", kept, planes, spec, slots=slots),
+        ComputePass(
+            f"{name} draw",
+            "densify/mcmc/draw.comp",
+            (*drawn, "copies"),
+            ("copies",),
+            spec,
+            bind=_IN_HOLES,
+        ),
+        ComputePass(
+            f"{name} copy", "densify/mcmc/copy.comp", (*drawn, *planes), planes, spec, slots=slots
+        ),
     )
 
 

@@ -1,0 +1,1 @@
+"""What follows a run: its history, logs, windows."""
