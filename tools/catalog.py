@@ -61,7 +61,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     yield from (p for feature in FEATURES for parts in feature.every() for p in parts.passes)
     for moments, strategy in product(MOMENT_FORMATS, STRATEGIES.values()):
         yield from variants(strategy.passes(moments, photo_bytes=4))
-        yield from resort_passes(moments, strategy.follows)
+        yield from resort_passes(moments, strategy.statistics)
     config = TrainConfig()
     nothing = STRATEGIES["none"](config.densify, config.run.max_steps)
     yield from Averaging(config.adam.average_steps, nothing).passes()

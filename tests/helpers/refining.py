@@ -62,8 +62,8 @@ class Refining:
     def __init__(self, device, capacity, planes, moments="float32", statistics="grow_stats"):
         self.device, self.capacity = device, capacity
         self.planes, self.statistics = planes, statistics
-        degree, follow = round(planes**0.5) - 1, (statistics,)
-        self.parameters = Parameters(device, capacity, degree, moments, "written", follow=follow)
+        degree, kept = round(planes**0.5) - 1, (statistics,)
+        self.parameters = Parameters(device, capacity, degree, moments, "written", statistics=kept)
         self.own = {}
         for name in ("refine_settings", "adam_settings", "loss_terms", "rates", "moved_planes"):
             n = quantities.plane_count("splat") if name == "rates" else 1
@@ -72,7 +72,7 @@ class Refining:
         self.own["term_sums"] = Buffer(device, term_sums_bytes(self.terms), "term_sums")
         self.own |= allocate_drawn(device, Perspective(planes, adam(moments)).nbytes(capacity))
         self.scratch = allocate_refine(device, capacity)
-        self.resources = {**self.parameters.all, **self.own, **self.scratch}
+        self.resources = {**self.parameters.resources, **self.own, **self.scratch}
         self.recorders: dict[str, Recorder] = {}
 
     def record(self, name: str, record: Callable[[Recorder], None]) -> None:
@@ -89,9 +89,9 @@ class Refining:
 
     def run(self, name: str, state: dict, stats: np.ndarray, config: TrainConfig, **frame) -> dict:
         """state and the result: (planes, n, values) by name. stats: (n, numbers) of `statistics`,
-        a buffer that follows the splats. frame: fields of that struct; all planes move, by their
+        statistics. frame: fields of that struct; all planes move, by their
         first rates."""
-        n, rows = state["means"].shape[1], self.parameters.all[self.statistics]
+        n, rows = state["means"].shape[1], self.parameters.resources[self.statistics]
         for buffer in (*self.parameters._all_planes(), rows, *self.scratch.values()):
             buffer.fill(POISON)
         self.scratch["ticket_counts"].fill(0)  # as every refinement leaves them

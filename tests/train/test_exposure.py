@@ -87,7 +87,7 @@ class Exposing:
         for buffer in ("exposure_sums", "ssim_grads", "loss_sums"):
             self.own[buffer].fill(POISON)
         run = build_all(device, [*filled(loss_passes(), parts.fills), *parts.passes])
-        resources = {**self.parameters.all, **self.own}
+        resources = {**self.parameters.resources, **self.own}
         self.exposed, self.plain = (Recorder(device, resources) for _ in range(2))
         record_loss(self.exposed, run, *CANVAS)
         self.exposed.run(run["expose gather"], threads=(contract.CONSTANTS["GROUP"],))

@@ -456,7 +456,7 @@ def test_memory_of_moments(device, scene, monkeypatch):
 @pytest.mark.parametrize("moments", MOMENT_FORMATS)
 def test_growth_keeps_splats_and_moments(device, moments):
     names = (*COMMON, *(f"adam_{name}" for name in COMMON), "grow_stats")
-    parameters = Parameters(device, 100, 1, moments, "written", follow=("grow_stats",))
+    parameters = Parameters(device, 100, 1, moments, "written", statistics=("grow_stats",))
     rng = np.random.default_rng(0)
     before = {}
     for name in names:

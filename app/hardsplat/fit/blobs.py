@@ -96,35 +96,35 @@ class BlobBuffers:
         planes = {"blobs": NUMBERS, "d_blobs": NUMBERS, "adam_blobs": 2 * NUMBERS}
         sizes = {name: 4 * planes[name] * capacity for name in ("blobs", *extra)}
         sizes |= {name: contract.itemsize(name) for name in ("counts", "indirect")}
-        self.all = allocate_all(device, sizes)
+        self.resources = allocate_all(device, sizes)
 
     @property
     def counts(self) -> np.void:
         """The Counts struct as it is now; waits for the copy."""
-        return self.all["counts"].download(contract.dtype("Counts"))[0]
+        return self.resources["counts"].download(contract.dtype("Counts"))[0]
 
     def read(self, name: str) -> np.ndarray:
         """(planes, N) float32."""
-        planes = self.all[name].download(np.float32).reshape(-1, self.capacity)
+        planes = self.resources[name].download(np.float32).reshape(-1, self.capacity)
         return planes[:, : int(self.counts["splats"])].copy()
 
     def write(self, name: str, planes: np.ndarray) -> None:
         full = np.zeros((len(planes), self.capacity), np.float32)
         full[:, : planes.shape[1]] = planes
-        self.all[name].upload(full)
+        self.resources[name].upload(full)
 
     def set(self, blobs: Blobs, moments: np.ndarray | None = None) -> None:
         """Replaces all blobs, and Adam's moments (18, N), which are zero by default. What depends
         on their number has to be recorded or run again."""
         n = len(blobs)
         counts = contract.struct("Counts", splats=n, visible=n, capacity=self.capacity)
-        self.all["counts"].upload(counts)
+        self.resources["counts"].upload(counts)
         self.write("blobs", blobs.planes)
-        if "adam_blobs" in self.all:
+        if "adam_blobs" in self.resources:
             self.write("adam_blobs", np.zeros((2 * NUMBERS, 0)) if moments is None else moments)
 
     def destroy(self) -> None:
-        destroy_all(self.all)
+        destroy_all(self.resources)
 
 
 def growth_of(config: FitConfig, capacity: int) -> tuple[int, dict[int, int]]:

@@ -164,7 +164,7 @@ class WalkRasterizer:
         with undone(self.destroy):
             for name in ("target", "d_image") if sink.stores else ("target",):
                 self._own[name] = Image(device, width, height, target.vk, target.texel, name)
-        self.resources = {**parameters.all, **self._own}
+        self.resources = {**parameters.resources, **self._own}
 
     def reserve_pairs(
         self, pairs: int | None = None, checkpoints: int = 0, give_back: bool = False

@@ -36,11 +36,11 @@ class Given:
 
     def __init__(self, link: Link, capacity: int, sh_degree: int):
         self.capacity, self.sh_degree, self._link = capacity, sh_degree, link
-        self.all: dict[str, Buffer] = {}
+        self.resources: dict[str, Buffer] = {}
         with undone(self.destroy):
             for name in ("counts", "indirect"):
-                self.all[name] = Buffer(link.device, contract.itemsize(name), name)
-            self.all["planes"] = link.buffer(contract.itemsize("planes"), "planes")
+                self.resources[name] = Buffer(link.device, contract.itemsize(name), name)
+            self.resources["planes"] = link.buffer(contract.itemsize("planes"), "planes")
         self._told, self._count = b"", -1  # what the device has
         every = quantities.QUANTITIES.items()
         planes = {name: Planes(link.device, q, 0, q.planes(0)) for name, q in every}
@@ -54,19 +54,19 @@ class Given:
         self.point("value", addresses)
         if n != self._count:
             counts = contract.struct("Counts", splats=n, capacity=self.capacity)
-            self.all["counts"].upload(counts)
+            self.resources["counts"].upload(counts)
             self._count = n
 
     def point(self, what: str, addresses: Sequence[int]) -> None:
         for row, address in zip(self._rows, addresses):
             row[what] = address & 0xFFFFFFFF, address >> 32
         if (raw := self._table.tobytes()) != self._told:
-            self._link.write(self.all["planes"], raw)
+            self._link.write(self.resources["planes"], raw)
             self._told = raw
 
     def destroy(self) -> None:
-        destroy_all(self.all)
-        self.all.clear()
+        destroy_all(self.resources)
+        self.resources.clear()
 
 
 @dataclass(eq=False)

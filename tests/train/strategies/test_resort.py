@@ -24,7 +24,7 @@ def morton(means: np.ndarray, centre: np.ndarray, extent: float) -> np.ndarray:
 
 def everything(session) -> dict[str, np.ndarray]:
     n, names = session.store.count(), (*quantities.values("splat"), *quantities.moments("splat"))
-    names = *names, *session.job.strategy.follows
+    names = *names, *session.job.strategy.statistics
     return {name: session.store.parameters.read(name, n) for name in names}
 
 

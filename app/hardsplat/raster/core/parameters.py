@@ -122,7 +122,7 @@ class Parameters:
 
     moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host
     reads and writes them as float32 all the same. items: how many photographs, cameras and texels
-    of the sky there are, by default none. follow: buffers of the contract, one element a splat,
+    of the sky there are, by default none. statistics: buffers of the contract, one element a splat,
     that grow with the splats. out_of_core: quantities that spill are in the host's memory. Raises
     OutOfMemory with nothing allocated.
     """
@@ -135,20 +135,20 @@ class Parameters:
         moments: str | None = None,
         gradients: Gradients = "none",
         items: Mapping[Of, int] | None = None,
-        follow: Iterable[str] = (),
+        statistics: Iterable[str] = (),
         out_of_core: bool = False,
     ):
         self.device, self.sh_degree, self._gradients = device, sh_degree, gradients
         self._moments = MOMENT_FORMATS[moments] if moments else None
         numbers = {"splat": capacity, "photograph": 0, "camera": 0, "texel": 0, **(items or {})}
         self._planes: dict[str, Planes] = {}
-        self._follow: dict[str, Buffer] = {}
+        self._statistics: dict[str, Buffer] = {}
         self._fixed: dict[str, Buffer] = {}
         with undone(self.destroy):
             for name in ("counts", "indirect", "planes"):
                 self._fixed[name] = Buffer(device, contract.itemsize(name), name)
-            for name in follow:
-                self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
+            for name in statistics:
+                self._statistics[name] = Buffer(device, capacity * contract.itemsize(name), name)
             for quantity in quantities.QUANTITIES.values():
                 n, count = numbers[quantity.of], quantity.planes(sh_degree)
                 planes = Planes(device, quantity, n, count, self._moments, out_of_core)
@@ -196,13 +196,13 @@ class Parameters:
         return self._planes["sky"].capacity
 
     @property
-    def all(self) -> dict[str, Buffer]:
+    def resources(self) -> dict[str, Buffer]:
         """What passes bind: the planes themselves are reached through the table."""
-        return {**self._fixed, **self._follow}
+        return {**self._fixed, **self._statistics}
 
     def nbytes(self) -> dict[str, int]:
         """Bytes on the device by name, as passes declare planes."""
-        sizes = {name: buffer.nbytes for name, buffer in self.all.items()}
+        sizes = {name: buffer.nbytes for name, buffer in self.resources.items()}
         for buffer in self._all_planes():
             sizes[buffer.name] = sizes.get(buffer.name, 0) + buffer.nbytes * (not buffer.host)
         return sizes
@@ -223,10 +223,10 @@ class Parameters:
         it have the new size.
         """
         try:
-            for name, old in self._follow.items():
+            for name, old in self._statistics.items():
                 size = contract.itemsize(name)
                 make = partial(Buffer, self.device, capacity * size, name)
-                self._follow[name] = moved(old, make, n * size, capacity * size)
+                self._statistics[name] = moved(old, make, n * size, capacity * size)
             for planes in self.of_splats():
                 planes.resize(capacity, n)
         finally:
@@ -271,10 +271,10 @@ class Parameters:
         return [p for p in self._planes.values() if (p.quantity.of == "splat") != others]
 
     def destroy(self) -> None:
-        for buffer in (*self._all_planes(), *self._follow.values(), *self._fixed.values()):
+        for buffer in (*self._all_planes(), *self._statistics.values(), *self._fixed.values()):
             buffer.destroy()
         self._planes.clear()
-        self._follow.clear()
+        self._statistics.clear()
         self._fixed.clear()
 
     # -- values in and out -------------------------------------------------------------------------
@@ -293,8 +293,8 @@ class Parameters:
 
     def shape(self, name: str, n: int) -> tuple[int, ...]:
         """Shape of the first n items: (planes, n, width) of a quantity or its gradient, (2, planes,
-        n, width) of its moments, (1, n, numbers) of a buffer that follows."""
-        if name in self._follow:
+        n, width) of its moments, (1, n, numbers) of statistics."""
+        if name in self._statistics:
             return 1, n, contract.itemsize(name) // 4
         planes, roles = self._found(name)
         shape = planes.count, n, planes.quantity.width
@@ -303,8 +303,8 @@ class Parameters:
     def read(self, name: str, n: int, out: np.ndarray | None = None) -> np.ndarray:
         """float32 of this `shape`. out: where to, with anything in it."""
         out = np.empty(self.shape(name, n), np.float32) if out is None else out
-        if name in self._follow:
-            self._follow[name].copy_to(out)
+        if name in self._statistics:
+            self._statistics[name].copy_to(out)
             return out
         wanted: list[Download] = []
         for buffer, plane, half in self._plane_by_plane(name, out):
@@ -319,8 +319,8 @@ class Parameters:
     def write(self, name: str, values: np.ndarray) -> None:
         """From what `read` returns; moments that are stored in bfloat16 are rounded to nearest."""
         values = np.asarray(values, np.float32)
-        if name in self._follow:
-            self._follow[name].upload(values)
+        if name in self._statistics:
+            self._statistics[name].upload(values)
             return
         for buffer, plane, half in self._plane_by_plane(name, values):
             buffer.upload(to_bfloat16(plane) if half else plane)
@@ -339,7 +339,7 @@ class Parameters:
 
     def items(self, name: str, splats: int) -> int:
         """How many items a quantity, its moments or its gradient has."""
-        if name in self._follow:
+        if name in self._statistics:
             return splats
         planes, _ = self._found(name)
         return splats if planes.quantity.of == "splat" else planes.capacity
@@ -358,7 +358,7 @@ class Parameters:
         """No statistics, and with `moments` no momentum."""
         roles = ("first", "second") if moments else ()
         each = (planes.buffers.get(role, ()) for planes in self._planes.values() for role in roles)
-        clear_all([*(buffer for buffers in each for buffer in buffers), *self._follow.values()])
+        clear_all([*(buffer for buffers in each for buffer in buffers), *self._statistics.values()])
 
     def set_count(self, n: int) -> None:
         counts = contract.struct("Counts", splats=n, capacity=self.capacity)

@@ -151,7 +151,7 @@ class Perspective(Projection):
 
     def _gather_passes(self) -> list[ComputePass]:
         assert self.sink is not None
-        step = working.step_passes(self.sink.slots["moments"], self.sink.follows)
+        step = working.step_passes(self.sink.slots["moments"], self.sink.statistics)
         return [
             *working.cull_passes(GEOMETRY, LENSES[self.lens].slot),
             working.gather_pass(),
@@ -253,14 +253,14 @@ class Perspective(Projection):
         self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int, adds: bool = False
     ) -> None:
         if self.sink and self.sink.packed:
-            working.record_moves(recorder, run, False, "moments", *self.sink.follows)
+            working.record_moves(recorder, run, False, "moments", *self.sink.statistics)
         recorder.run(run[f"project backward{' added' * adds}"], indirect="splat_groups")
         if self.sink:
             record_splats(recorder, run, self.sink, capacity, adds)
 
     def record_return(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         if self.sink and self.sink.packed:
-            working.record_moves(recorder, run, True, "values", "moments", *self.sink.follows)
+            working.record_moves(recorder, run, True, "values", "moments", *self.sink.statistics)
 
 
 def added(p: ComputePass) -> ComputePass:

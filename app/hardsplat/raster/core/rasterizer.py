@@ -56,7 +56,7 @@ class Drawn(Protocol):
     @property
     def capacity(self) -> int: ...
     @property
-    def all(self) -> Mapping[str, Buffer]: ...
+    def resources(self) -> Mapping[str, Buffer]: ...
 
 
 class Plan(NamedTuple):
@@ -175,7 +175,7 @@ class Rasterizer:
 
     def _collect(self) -> None:
         """`resources` are another object whenever one of them is replaced."""
-        self.resources = {**self._parameters.all, **self._own}
+        self.resources = {**self._parameters.resources, **self._own}
 
     # what one rasterizer does differently from another
 
@@ -287,7 +287,7 @@ class Rasterizer:
         replaced: `resources` is another, and what was recorded must be recorded again, also after
         OutOfMemory, which leaves the capacities as they are."""
         if pairs is None:
-            counts = self._parameters.all["counts"].download(contract.dtype("Counts"))[0]
+            counts = self._parameters.resources["counts"].download(contract.dtype("Counts"))[0]
             pairs, checkpoints = pairs_wanted(counts), int(counts["checkpoints"])
         # Else there are no more pairs, and the caller looks ahead.
         limited = self._most_pairs() < min(pairs, self._possible_pairs())

@@ -52,7 +52,7 @@ class Sink:
     own: tuple[str, ...] = ()
 
     @property
-    def follows(self) -> tuple[str, ...]:
+    def statistics(self) -> tuple[str, ...]:
         """Statistics of splats that steps add to."""
         return ("grow_stats",) * self.grows + ("score_stats",) * self.scores
 

@@ -59,19 +59,19 @@ def gather_pass() -> ComputePass:
     return _move("values", False, {})
 
 
-def step_passes(moments: str, follows: Sequence[str]) -> list[ComputePass]:
-    """Passes that a step of Adam needs besides. moments: the file that fills <moments>. follows:
-    statistics of splats, rows of the contract."""
+def step_passes(moments: str, statistics: Sequence[str]) -> list[ComputePass]:
+    """Passes that a step of Adam needs besides. moments: the file that fills <moments>.
+    statistics: of splats, buffers of the contract."""
     slots = {"moments": moments}
     return [
         _move("moments", False, slots),
         _move("values", True, {"moves": _MOVES}),
         _move("moments", True, slots),
-        *(_follow(name, back) for name in follows for back in (False, True)),
+        *(_statistics_pass(name, back) for name in statistics for back in (False, True)),
     ]
 
 
-def _follow(name: str, back: bool) -> ComputePass:
+def _statistics_pass(name: str, back: bool) -> ComputePass:
     both, spec = ("followed", "moved"), {"BACK": back, "NUMBERS": contract.itemsize(name) // 4}
     title, bind = f"{'put' if back else 'gather'} {name}", {"followed": name}
     bind["moved"] = f"model_{name}"
@@ -96,7 +96,7 @@ def record_moves(recorder: Recorder, run: Mapping[str, Pipeline], back: bool, *w
 
 def model_resources(model: Parameters) -> dict[str, Buffer]:
     """What passes bind of the whole model."""
-    return {f"model_{name}": buffer for name, buffer in model.all.items()}
+    return {f"model_{name}": buffer for name, buffer in model.resources.items()}
 
 
 def _marks(model: Parameters) -> dict[str, int]:
@@ -108,7 +108,7 @@ def _marks(model: Parameters) -> dict[str, int]:
 class WorkingSet:
     """Room for `capacity` splats of a model, which a rasterizer draws instead of it.
 
-    Photographs and cameras are the model's; texels are not drawn. moments, follow: as of
+    Photographs and cameras are the model's; texels are not drawn. moments, statistics: as of
     Parameters. Raises OutOfMemory with nothing allocated.
     """
 
@@ -118,20 +118,20 @@ class WorkingSet:
         model: Parameters,
         capacity: int,
         moments: str | None = None,
-        follow: Iterable[str] = (),
+        statistics: Iterable[str] = (),
     ):
         self._parts, self.sh_degree = Owned(), model.sh_degree
         degree = model.sh_degree
         with undone(self._parts.destroy):
-            splats = Parameters(device, capacity, degree, moments, "written", follow=follow)
+            splats = Parameters(device, capacity, degree, moments, "written", statistics=statistics)
             self.splats = self._parts.add(splats)
             sizes = {"working": capacity * contract.itemsize("working"), **_marks(model)}
             self._own = allocate_all(device, sizes)
         self._parts.add_all(self._own.values())
         planes = (*splats.of_splats(), *model.of_splats(others=True))
         table = plane_table({p.quantity.name: p for p in planes})
-        splats.all["planes"].upload(table)
-        self.all = {**self.splats.all, **self._own, **model_resources(model)}
+        splats.resources["planes"].upload(table)
+        self.resources = {**self.splats.resources, **self._own, **model_resources(model)}
 
     @property
     def capacity(self) -> int:
@@ -159,7 +159,7 @@ def most_shown(
         own["frame"].upload(frame)
         own["counts"].upload(contract.struct("Counts"))
         run = build_all(device, [*cull_passes(geometry, lens), SORT_PASSES[0]])
-        whole = {**own, **model.all}
+        whole = {**own, **model.resources}
         recorders.append(sizes_of := Recorder(device, whole))
         sizes_of.run(run["sizes"], threads=(1,))
         sizes_of.end().run_once()

@@ -90,7 +90,7 @@ class Bench:
         sink = adam(moments)
         try:
             kept = ("grow_stats",)
-            parameters = own.add(Parameters(device, n, degree, moments, "written", follow=kept))
+            parameters = own.add(Parameters(device, n, degree, moments, "written", statistics=kept))
             parameters.upload(self.gaussians)
             parameters.forget()
             raster = own.add(backend(device, parameters, width, height, made, sink=sink))
@@ -143,7 +143,7 @@ class Bench:
             "moved_planes": moved,
         }
         groups = np.array(plane_groups(len(at), n), np.uint32)
-        parameters.all["indirect"].upload(groups, contract.indirect_offset("planes"))
+        parameters.resources["indirect"].upload(groups, contract.indirect_offset("planes"))
         sizes = {name: v.nbytes for name, v in given.items()}
         form, size = FORMATS["float32"].vk, (self.width, self.height)
         d_image = own.add(Image(self.device, *size, form, np.float32, "d_image"))

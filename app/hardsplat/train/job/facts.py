@@ -125,9 +125,9 @@ def fitting(
 
     config: as decided. taken: bytes of other things there.
     """
-    degree, follows = config.model.sh_degree, STRATEGIES[config.densify.strategy].follows
+    degree, statistics = config.model.sh_degree, STRATEGIES[config.densify.strategy].statistics
     each = training_needs(
-        rasterizer, degree, config.adam.moments, config.gradient.estimates, follows
+        rasterizer, degree, config.adam.moments, config.gradient.estimates, statistics
     )
     if config.run.packed:
         each = packed(each, SHOWN, config.run.out_of_core == "on")

@@ -133,7 +133,7 @@ class Drawing:
         if job.packed:
             room = self.visible.room(store.bound, store.capacity)
             working = WorkingSet(
-                device, store.parameters, room, job.config.adam.moments, sink.follows
+                device, store.parameters, room, job.config.adam.moments, sink.statistics
             )
             self.working = self._owned.add(working)
         raster = backend(device, self._drawn, *job.views.canvas, options, sink=sink)
@@ -203,7 +203,7 @@ class Drawing:
         step = TrainingStep(self.device, job, self.schedule, self.raster, self.parts, self.photos)
         self.runner.record(self.resources, self._poisoned(step.record), job.strategy.scores)
         # between steps all splats are there, not those that one of them sees
-        recorded = Recordings(self.device, {**self.resources, **parameters.all})
+        recorded = Recordings(self.device, {**self.resources, **parameters.resources})
         self._on_all, self.sizes = recorded, recorded(step.record_sizes)
         actions = step.actions(parameters.capacity)
         self._resorting = actions.pop("resort", None)
@@ -241,7 +241,9 @@ class Drawing:
             scratch = allocate_all(device, resort_bytes(n))
         except OutOfMemory:
             return
-        all_there = Recordings(device, {**self.resources, **self.store.parameters.all, **scratch})
+        all_there = Recordings(
+            device, {**self.resources, **self.store.parameters.resources, **scratch}
+        )
         all_there(self._resorting).run_once()
         all_there.destroy()
         destroy_all(scratch)

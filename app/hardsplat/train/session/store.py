@@ -84,12 +84,12 @@ class SplatStore:
                 job.config.adam.moments,
                 "none" if job.config.gradient.estimates else gradients,
                 job.items,
-                job.strategy.follows,
+                job.strategy.statistics,
                 out_of_core=job.out_of_core,
             )
         )
         p.forget(moments=state.fresh)
-        rest = {*others, *STATISTICS, *averages} - {*job.strategy.follows}
+        rest = {*others, *STATISTICS, *averages} - {*job.strategy.statistics}
         if averaged and averages[0] in state.buffers and self.keep_averages(state.splats):
             rest -= {*averages}
         if state.fresh:
@@ -153,7 +153,7 @@ class SplatStore:
             *(name for q in others for name in (q.name, q.moments)),
         ]
         averages = [q.average for q in splats] if self.parameters.averaged else ()
-        return [*names, *averages, *self._job.strategy.follows]
+        return [*names, *averages, *self._job.strategy.statistics]
 
     def values(self) -> dict[str, np.ndarray]:
         """The trained values of splats and sky, (planes, items, width) by name."""

@@ -25,9 +25,9 @@ _ROLES = 3  # of a plane: values, first and second moments
 _MOVED = {"moved": "splats2d"}
 
 
-def resort_passes(moments: str, follows: Sequence[str]) -> tuple[ComputePass, ...]:
-    """moments: how they are stored, a variant of MOMENT_FORMATS. follows: buffers of the contract,
-    one element a splat, that a strategy keeps."""
+def resort_passes(moments: str, statistics: Sequence[str]) -> tuple[ComputePass, ...]:
+    """moments: how they are stored, a variant of MOMENT_FORMATS. statistics: buffers of the
+    contract, one element a splat, that a strategy keeps."""
     planes, slots = splat_planes(), slots_of(moments)
     folder, keyed = "densify/resort", ("refine_settings", "counts", "means")
     taken, put = ("counts", "order", "turn", *planes), ("counts", "turn", "moved")
@@ -38,11 +38,11 @@ def resort_passes(moments: str, follows: Sequence[str]) -> tuple[ComputePass, ..
         ),
         ComputePass("resort put", f"{folder}/put.comp", put, planes, slots=slots, bind=_MOVED),
         ComputePass("resort next", f"{folder}/next.comp", ("turn",), ("turn",)),
-        *(_follow(name, back) for name in follows for back in (False, True)),
+        *(_statistics_pass(name, back) for name in statistics for back in (False, True)),
     )
 
 
-def _follow(name: str, back: bool) -> ComputePass:
+def _statistics_pass(name: str, back: bool) -> ComputePass:
     title, both = f"resort {name}{' back' * back}", ("followed", "moved")
     spec = {"NUMBERS": contract.itemsize(name) // 4, "BACK": back}
     reads, bind = ("counts", "order", *both), {**_MOVED, "followed": name}
@@ -53,9 +53,9 @@ def record_resort(
     recorder: Recorder,
     run: Mapping[str, Pipeline],
     sort: Mapping[str, Pipeline],
-    follows: Sequence[str],
+    statistics: Sequence[str],
 ) -> None:
-    """Parameters, moments, what follows them, counts.splats and indirect.splat_groups and
+    """Parameters, moments, statistics, counts.splats and indirect.splat_groups and
     splat_blocks (as a step leaves them) -> the same in another order.
 
     sort: the passes of the sort by depth."""
@@ -63,7 +63,7 @@ def record_resort(
     record_passes(recorder, run, ["resort keys"])
     record_sort(recorder, sort)
     record_passes(recorder, run, turns * ["resort take", "resort put", "resort next"])
-    for name in follows:
+    for name in statistics:
         record_passes(recorder, run, [f"resort {name}", f"resort {name} back"])
 
 

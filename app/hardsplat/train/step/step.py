@@ -91,7 +91,7 @@ def step_passes(
     strategy, moments = job.strategy, job.config.adam.moments
     estimates, terms = job.config.gradient.estimates > 0, weighed(job.flat, job.views.extent)
     refining = strategy.passes(moments, photo_bytes)
-    resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
+    resorting = resort_passes(moments, strategy.statistics) if refining and in_order else ()
     averaging = schedule.averaging.passes()
     passes = [*begin.SCHEDULE_PASSES, *loss_passes(photo_bytes, estimates, terms), *SORT_PASSES[:1]]
     passes += [*(p for part in parts for p in part.passes), *refining, *resorting, *averaging]
@@ -105,7 +105,7 @@ def sink_of(job: Job, parts: Sequence[StepParts]) -> Sink:
     return adam(
         c.adam.moments,
         visible_only=bool(c.adam.visible_adam),
-        grows=strategy.statistics and found,
+        grows=strategy.grows and found,
         scores=strategy.scores and found,
         cameras=any("camera_sums" in each.reads for part in parts for each in part.passes),
         depths=draws_depth(parts),
@@ -203,10 +203,10 @@ class TrainingStep:
     def actions(self, capacity: int) -> dict[str, Callable[[Recorder], None]]:
         """What records each of the strategy's recordings, by name, "resort" where splats can be put
         in another order, "average" where averages are kept. capacity: of splats."""
-        run, sort, follows = self._run, self.raster.pipelines, self.strategy.follows
+        run, sort, statistics = self._run, self.raster.pipelines, self.strategy.statistics
         more: dict[str, Callable[[Recorder], None]] = {}
         if "resort keys" in run:
-            more["resort"] = lambda recorder: record_resort(recorder, run, sort, follows)
+            more["resort"] = lambda recorder: record_resort(recorder, run, sort, statistics)
         if "average" in run:
             groups = plane_groups(quantities.plane_count("splat"), capacity)
             more["average"] = lambda recorder: recorder.run(run["average"], groups=groups)

@@ -76,7 +76,7 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
 
 class Budget(Refining):
     scores = resets = True
-    follows = ("score_stats",)
+    statistics = ("score_stats",)
     recordings: ClassVar = {
         "densify": (
             *("densify tickets", "densify admit", "densify choose", "densify scan"),

@@ -36,8 +36,8 @@ _PLAN = ("densify decide", "densify scan")
 
 
 class Published(Refining):
-    statistics = resets = True
-    follows = ("grow_stats",)
+    grows = resets = True
+    statistics = ("grow_stats",)
     # "densify" clears the statistics. counts.wanted is then the number that growth asked for; what
     # found no room within counts.capacity stayed as it was
     recordings: ClassVar = {

@@ -40,8 +40,8 @@ class Strategy:
     """Splats stay what they are. A strategy is one module and one row of STRATEGIES.
 
     settings: with --cap-max resolved by `budget`. steps: of the run.
-    statistics: each step adds the gradients of positions on screen to grow_stats. scores: some
-    steps draw scores after their gradients. resets: opacities are reset. follows: buffers of the
+    grows: each step adds the gradients of positions on screen to grow_stats. scores: some
+    steps draw scores after their gradients. resets: opacities are reset. statistics: buffers of the
     contract, one element a splat, that it keeps from step to step; they grow with the splats and
     are saved. recordings: the passes of what is done between steps, by name, and of what only
     measures; they take parameters, moments, counts.splats and indirect.splat_groups as a step
@@ -50,10 +50,10 @@ class Strategy:
 
     settings: DensifySettings
     steps: int
-    statistics: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
     scores: ClassVar[bool] = False
     resets: ClassVar[bool] = False
-    follows: ClassVar[tuple[str, ...]] = ()
+    statistics: ClassVar[tuple[str, ...]] = ()
     recordings: ClassVar[Mapping[str, Sequence[str]]] = {}
     after_adam: ClassVar[Sequence[str]] = ()
 
