@@ -83,7 +83,7 @@ class Refining:
     def record_all(self, strategy: type[Strategy], moments: str, more=()) -> dict:
         """What a strategy does between steps, by name; its passes and more ones."""
         run = build_all(self.device, [*strategy.passes(moments, 4), *more])
-        for name, passes in strategy.recordings.items():
+        for name, passes in strategy.actions.items():
             self.record(name, partial(record_passes, run=run, names=passes))
         return run
 

@@ -52,7 +52,7 @@ class FullDevice(Watcher):
     def turn(self, run: Running, wait: bool = False) -> None:
         session = run.session
         most = session.job.config.densify.cap_max
-        if session.capacity.stopped and session.store.bound < GROWN * most:
+        if session.limit.stopped and session.store.bound < GROWN * most:
             run.stop()
 
 

@@ -237,7 +237,7 @@ def test_growth_ends_with_memory(device, scene, monkeypatch):
         session.run(1)
         session.densify()
         assert session.store.bound == session.store.count() <= 330
-    assert session.store.count() == 330 and "330" in session.capacity.stopped
+    assert session.store.count() == 330 and "330" in session.limit.stopped
 
 
 def test_the_strategy_brings_its_settings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Set
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import vulkan as vk
@@ -126,15 +126,6 @@ class Barriers:
 _COMPUTES = vk.VK_PIPELINE_BIND_POINT_COMPUTE
 
 
-class _Size(NamedTuple):
-    """How much a pass does, see Recorder.run."""
-
-    threads: tuple[int, ...]  # of a draw: (vertices,)
-    indirect: str | None
-    extent: tuple[int, int] | None
-    groups: tuple[int, int, int] | None
-
-
 class Recorder:
     """Records passes once; the result is submitted as often as wanted.
 
@@ -176,11 +167,11 @@ class Recorder:
         groups: tuple[int, int, int] | None = None,
     ) -> None:
         """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the
-        contract; a draw of the `indirect` command over `extent` px."""
+        contract; a draw of the `indirect` command, or of threads[0] vertices, over `extent` px."""
         owner, computes = pipeline.owner, isinstance(pipeline.owner, ComputePass)
         sizes = owner.bind.get("indirect", "indirect")
         reads = pipeline.reads | ({sizes} if indirect else set())
-        commanded, work = indirect is not None, _Size(threads, indirect, extent, groups)
+        commanded = indirect is not None
         self._barriers.order(reads, pipeline.writes, computes, commanded, pipeline.apart)
         if record := self._beside.pop(owner.name, None):
             record(self)
@@ -191,9 +182,9 @@ class Recorder:
             vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
             self._push(pipeline, point)
             if isinstance(owner, ComputePass):
-                self._dispatch(pipeline, work)
+                self._dispatch(pipeline, threads, indirect, groups)
             else:
-                self._draw(pipeline, owner, work)
+                self._draw(pipeline, owner, threads, indirect, extent)
             self._end_label()
             self.mark(owner.name)
 
@@ -222,16 +213,22 @@ class Recorder:
         # children of list items must outlive the call: the package keeps only the list itself
         del keep
 
-    def _dispatch(self, pipeline: Pipeline, work: _Size) -> None:
-        if work.indirect is not None:
+    def _dispatch(
+        self,
+        pipeline: Pipeline,
+        threads: tuple[int, ...],
+        indirect: str | None,
+        groups: tuple[int, int, int] | None,
+    ) -> None:
+        if indirect is not None:
             sizes = pipeline.owner.bind.get("indirect", "indirect")
-            buffer, offset = self.resources[sizes], contract.indirect_offset(work.indirect)
+            buffer, offset = self.resources[sizes], contract.indirect_offset(indirect)
             vk.vkCmdDispatchIndirect(self.commands, buffer.handle, offset)
             return
-        if work.groups is not None:
-            vk.vkCmdDispatch(self.commands, *work.groups)
+        if groups is not None:
+            vk.vkCmdDispatch(self.commands, *groups)
             return
-        x, y, z = (-(-t // s) for t, s in zip((*work.threads, 1, 1), pipeline.local_size))
+        x, y, z = (-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size))
         limit = contract.CONSTANTS["MAX_GROUPS_X"]
         if x > limit:  # the same folding as `fold` in common.glsl
             down = -(-x // limit)
@@ -245,14 +242,20 @@ class Recorder:
             raise TypeError(f"{name} is a buffer, which no draw can go to")
         return found
 
-    def _draw(self, pipeline: Pipeline, owner: DrawPass, work: _Size) -> None:
-        image, depth, extent = self._image(owner.attachment), None, work.extent
+    def _draw(
+        self,
+        pipeline: Pipeline,
+        owner: DrawPass,
+        threads: tuple[int, ...],
+        indirect: str | None,
+        extent: tuple[int, int] | None,
+    ) -> None:
+        image, depth = self._image(owner.attachment), None
         if owner.depth:
             depth = self._image(owner.bind.get(owner.depth.image, owner.depth.image))
         if extent is None:
             if image is None:
-                what = f"pass {owner.name} has no attachment, whose size a draw has"
-                raise ValueError(what)
+                raise ValueError(f"pass {owner.name} has no attachment, whose size a draw has")
             extent = image.width, image.height
         framebuffer = framebuffer_of(self.device, pipeline, image, depth, extent)
         self._framebuffers.append(framebuffer)
@@ -271,11 +274,11 @@ class Recorder:
         vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
         vk.vkCmdSetViewport(self.commands, 0, 1, [vk.VkViewport(0, 0, width, height, 0, 1)])
         vk.vkCmdSetScissor(self.commands, 0, 1, [area])
-        if work.indirect is not None:
-            buffer, offset = self.resources["indirect"], contract.indirect_offset(work.indirect)
+        if indirect is not None:
+            buffer, offset = self.resources["indirect"], contract.indirect_offset(indirect)
             vk.vkCmdDrawIndirect(self.commands, buffer.handle, offset, 1, 0)
         else:
-            vk.vkCmdDraw(self.commands, work.threads[0], 1, 0, 0)
+            vk.vkCmdDraw(self.commands, threads[0], 1, 0, 0)
         vk.vkCmdEndRenderPass(self.commands)
         if self._invocations:
             self._invocations.end()

@@ -221,7 +221,7 @@ class Keeper:
             return
         if self._armed:
             self._armed = False
-            self.session.capacity.close(f"other programs take the memory of {device.name}")
+            self.session.limit.close(f"other programs take the memory of {device.name}")
             self.save()
             tqdm.write(
                 f"note: other programs take the memory of {device.name}, {budget.free >> 20} MiB "

@@ -162,7 +162,7 @@ class InitialSplats:
         if resumed:
             return resumed
         if self._random:
-            session.capacity.check(self.count, session.drawing.rasterizer)
+            session.limit.check(self.count, session.drawing.rasterizer)
         begun, self._begun = self._begun, None
         first = outcome(begun, "the first splats") if begun else self._make()
         if first.sky and len(first.sky.texels) != session.job.items["texel"]:

@@ -82,8 +82,8 @@ class Trainer:
     session: there is one from the first splats to the last measurement, or as long as watchers keep
     the run open. device: one that is open or about to be; by default opened as the settings say. It
     is left open. photographs: by default those of the scene that the settings name. The run closes
-    them. part: of the scene that is trained, by default all of it. given, facts: what the job was
-    decided by.
+    them. part: of the scene that is trained, by default all of it. as_given, facts: what the
+    job was decided by.
     """
 
     session: Session
@@ -101,7 +101,7 @@ class Trainer:
         clock: PhaseClock | None = None,
         part: ScenePart = WHOLE,
     ):
-        self.given, self.clock = config, clock or PhaseClock("load")
+        self.as_given, self.clock = config, clock or PhaseClock("load")
         self.log, self.stopping = Log(self.clock), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.run.log)]), *watchers])
         self.bar: Bar | None = None
@@ -210,7 +210,7 @@ class Trainer:
                     self._choose_rasterizer(stop)
                     if s.step < stop:
                         s.run(self._batch_steps(stop))
-                    if self.given.run.deterministic:
+                    if self.as_given.run.deterministic:
                         # so that room for pairs is made by all steps before, whatever else waits
                         s.drain()
                     # its imports hold Python, for which short batches of few splats would wait
@@ -307,7 +307,7 @@ class Trainer:
         s, longest = self.session, min(self.session.batch_steps, LONGEST_BATCH)
         seconds = min(BATCH_SECONDS, self.watchers.batch_seconds)
         steps = min(longest, max(1, seconds / max(s.runner.step_seconds, 1e-6)))
-        if self.given.run.deterministic:
+        if self.as_given.run.deterministic:
             steps = min(s.batch_steps - s.step % s.batch_steps, LONGEST_BATCH)
         return min(int(steps), stop - s.step)
 
@@ -324,9 +324,9 @@ class Trainer:
 
     def _refine(self) -> None:
         self.session.refine()
-        if self.session.capacity.stopped and not self._full:
+        if self.session.limit.stopped and not self._full:
             self._full = True
-            tqdm.write(f"note: {self.session.capacity.stopped}")
+            tqdm.write(f"note: {self.session.limit.stopped}")
 
     # -- photographs that are held back --------------------------------------------------------
 
@@ -344,7 +344,7 @@ class Trainer:
                 log.color_gains = self.held_out.color_gains(held)
                 gains = tuple(log.color_gains)
                 facts = replace(self.facts, settled=0, decay=0.0, color_gains=gains)
-                job = decide(self.given, facts)
+                job = decide(self.as_given, facts)
         except OutOfMemory as error:
             tqdm.write(f"note: step {s.step}: held-back photographs are not measured: {error}")
             return False
@@ -367,7 +367,7 @@ class Trainer:
             what = f"photographs that are held back stopped improving at step {s.step}"
             self.log.add_decision(f"finishing with step {schedule.steps}", what)
             named = {"eval_steps": run.eval_steps, "save_steps": run.save_steps}
-            for name in named.keys() & self.given.typed:
+            for name in named.keys() & self.as_given.typed:
                 if late := [str(n) for n in named[name] if n > schedule.steps]:
                     tqdm.write(f"note: {flag(name)} {','.join(late)}: the run ends before")
         elif s.step == before.main_steps:

@@ -32,9 +32,9 @@ from hardsplat.train.features import parts_of
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.session.drawing import Drawing, VisibleShare
-from hardsplat.train.session.store import Allocate, SplatCapacity, SplatStore, fresh, of_other_items
+from hardsplat.train.session.store import Allocate, SplatLimit, SplatStore, fresh, of_other_items
 from hardsplat.train.step.resort import resort_due
-from hardsplat.train.step.step import fixed_settings, gpu_settings, sink_of, step_passes
+from hardsplat.train.step.step import schedule_settings, sink_of, step_buffers, step_passes
 
 GROUP = contract.CONSTANTS["GROUP"]
 # of a pixel, as long as no photograph has alpha; the passes of another number are built when they
@@ -71,8 +71,8 @@ class Session:
     Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing
     stays allocated.
 
-    runner: the steps. store: the splats. drawing: the rasterizer and the commands. capacity: how
-    many splats fit. pairs: what lists of pairs have room for. staying: names of quantities that are
+    runner: the steps. store: the splats. drawing: the rasterizer and the commands. limit: how many
+    splats fit. pairs: what lists of pairs have room for. staying: names of quantities that are
     not 0 again yet, see Schedule.ends.
     """
 
@@ -102,9 +102,9 @@ class Session:
         self._more_opacity_reg = 0.0  # by the strategy, on top of what settings have
         self.staying = set(job.schedule.ends)
         self.parts = parts_of(job)
-        self.capacity = SplatCapacity(device, job, photos)
-        settings = gpu_settings(job, job.schedule, self.parts, photos.fetched)
-        fixed = fixed_settings(job, self.parts, self._terms())
+        self.limit = SplatLimit(device, job, photos)
+        settings = schedule_settings(job, job.schedule, self.parts, photos.fetched)
+        fixed = step_buffers(job, self.parts, self._terms())
         self.runner = own.add(
             StepRunner(
                 device, fixed | settings, self.pairs.note, self._visible.note, self._on_batch
@@ -180,9 +180,9 @@ class Session:
         n, job = state.splats, self.job
         others = of_other_items(state, job.items, job.flat)
         self.drain()
-        self.capacity.check(n, self.drawing.rasterizer)
+        self.limit.check(n, self.drawing.rasterizer)
         self.drawing.drop()
-        room = self.capacity.first(n, self.drawing.rasterizer)
+        room = self.limit.first_capacity(n, self.drawing.rasterizer)
         averaged = self.schedule.averaging.is_open(state.step)
         try:
             self.store.open(state, room, others, averaged)
@@ -219,7 +219,7 @@ class Session:
         """Goes by another schedule of the job from the next step on."""
         self.drain()
         before, self.drawing.schedule = self.schedule, schedule
-        self.runner.update(gpu_settings(self.job, schedule, self.parts, self.photos.fetched))
+        self.runner.update(schedule_settings(self.job, schedule, self.parts, self.photos.fetched))
         if schedule.steps != before.steps:
             self.drawing.record()
 
@@ -317,13 +317,13 @@ class Session:
         """Room for `wanted` splats, or as many as fit; growth is cut there and the run
         continues."""
         before = self.store.capacity
-        capacity = self.capacity.more(wanted, before, self.drawing.rasterizer)
+        capacity = self.limit.capacity_for(wanted, before, self.drawing.rasterizer)
         if capacity == before:
             return
         try:
             self._rebuild(capacity)
         except OutOfMemory as error:
-            self.capacity.refuse(capacity, before, error)
+            self.limit.refuse(capacity, before, error)
             self._rebuild(before)
 
     def _rebuild(self, capacity: int = 0) -> None:

@@ -186,7 +186,7 @@ def roomy(n: int) -> int:
     return int(n * TIMES) + MORE
 
 
-class SplatCapacity:
+class SplatLimit:
     """How many splats a session makes buffers for. stopped: why there will be no more, once that is
     so."""
 
@@ -218,13 +218,13 @@ class SplatCapacity:
             degree = f"--sh-degree {self._job.config.model.sh_degree}"
             raise OutOfMemory(f"{n:,} splats do not fit: {why} with {degree}", "splats")
 
-    def first(self, n: int, rasterizer: str) -> int:
+    def first_capacity(self, n: int, rasterizer: str) -> int:
         """Capacity to begin with n splats. Lists are the largest while splats are few and large, so
         what growth is sure to reach is not allocated before the first growth."""
-        grows = bool(self._job.strategy.recordings)
+        grows = bool(self._job.strategy.actions)
         return min(roomy(n), self._limit(rasterizer)[0]) if grows else n
 
-    def more(self, wanted: int, before: int, rasterizer: str) -> int:
+    def capacity_for(self, wanted: int, before: int, rasterizer: str) -> int:
         """Capacity for `wanted` splats, or as many as fit; `before`, that of now, where there is to
         be no other."""
         limit, why = self._limit(rasterizer)

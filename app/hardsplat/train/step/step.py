@@ -30,7 +30,7 @@ from hardsplat.train.strategies.strategy import record_passes, refine_settings
 Compare = Callable[[Recorder], None]  # target -> a loss -> d_image
 
 
-def gpu_settings(
+def schedule_settings(
     job: Job, schedule: Schedule, parts: Sequence[StepParts], fetched: bool = False
 ) -> dict[str, np.ndarray]:
     """What steps read that follows from the schedule, by contract name. parts: of
@@ -65,10 +65,11 @@ def gpu_settings(
     return found | {name: values for each in own for name, values in each.items()}
 
 
-def fixed_settings(
+def step_buffers(
     job: Job, parts: Sequence[StepParts], terms: np.ndarray
 ) -> dict[str, np.ndarray | int]:
-    """What steps read and leave besides, or so many bytes of zeros. terms: LossTerms."""
+    """Other buffers that steps read or leave, or so many bytes of zeros, by contract name. terms:
+    LossTerms."""
     rates = sum(map(quantities.plane_count, quantities.ORDER))
     own = {name: values for part in parts for name, values in part.buffers.items()}
     return own | {
@@ -201,16 +202,16 @@ class TrainingStep:
         recorder.run(self._run["sizes"], threads=(1,))
 
     def actions(self, capacity: int) -> dict[str, Callable[[Recorder], None]]:
-        """What records each of the strategy's recordings, by name, "resort" where splats can be put
+        """What records each of the strategy's actions, by name, "resort" where splats can be put
         in another order, "average" where averages are kept. capacity: of splats."""
         run, sort, statistics = self._run, self.raster.pipelines, self.strategy.statistics
-        more: dict[str, Callable[[Recorder], None]] = {}
+        found: dict[str, Callable[[Recorder], None]] = {
+            name: partial(record_passes, run=run, names=names)
+            for name, names in self.strategy.actions.items()
+        }
         if "resort keys" in run:
-            more["resort"] = lambda recorder: record_resort(recorder, run, sort, statistics)
+            found["resort"] = lambda recorder: record_resort(recorder, run, sort, statistics)
         if "average" in run:
             groups = plane_groups(quantities.plane_count("splat"), capacity)
-            more["average"] = lambda recorder: recorder.run(run["average"], groups=groups)
-        own = self.strategy.recordings
-        return {
-            name: partial(record_passes, run=run, names=names) for name, names in own.items()
-        } | more
+            found["average"] = lambda recorder: recorder.run(run["average"], groups=groups)
+        return found

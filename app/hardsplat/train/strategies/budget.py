@@ -77,7 +77,7 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
 class Budget(Refining):
     scores = resets = True
     statistics = ("score_stats",)
-    recordings: ClassVar = {
+    actions: ClassVar = {
         "densify": (
             *("densify tickets", "densify admit", "densify choose", "densify scan"),
             *("densify split", "densify grown", "densify survey", *PRUNING),

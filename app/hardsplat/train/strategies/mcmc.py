@@ -71,7 +71,7 @@ class Mcmc(Refining):
     # Leaves no splat that was dead (opacity at most refine_settings.prune_opa, or not finite) where
     # any was alive; then there are min(grown(N), counts.capacity). Sources and copies start without
     # momentum.
-    recordings: ClassVar = {
+    actions: ClassVar = {
         "densify": (
             *("relocate weigh", "densify scan", "relocate draw", "mcmc share", "relocate copy"),
             *("add weigh", "densify scan", "add draw", "mcmc share", "add copy", "mcmc resize"),

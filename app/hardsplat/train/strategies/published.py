@@ -40,7 +40,7 @@ class Published(Refining):
     statistics = ("grow_stats",)
     # "densify" clears the statistics. counts.wanted is then the number that growth asked for; what
     # found no room within counts.capacity stayed as it was
-    recordings: ClassVar = {
+    actions: ClassVar = {
         "densify": (*_PLAN, "densify grow", "densify grown", "densify survey", *PRUNING),
         "reset": RESET,
         "plan": _PLAN,

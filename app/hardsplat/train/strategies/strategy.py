@@ -43,7 +43,7 @@ class Strategy:
     grows: each step adds the gradients of positions on screen to grow_stats. scores: some
     steps draw scores after their gradients. resets: opacities are reset. statistics: buffers of the
     contract, one element a splat, that it keeps from step to step; they grow with the splats and
-    are saved. recordings: the passes of what is done between steps, by name, and of what only
+    are saved. actions: the passes of what is done between steps, by name, and of what only
     measures; they take parameters, moments, counts.splats and indirect.splat_groups as a step
     leaves them, and leave the same. after_adam: passes at the end of every step.
     """
@@ -54,7 +54,7 @@ class Strategy:
     scores: ClassVar[bool] = False
     resets: ClassVar[bool] = False
     statistics: ClassVar[tuple[str, ...]] = ()
-    recordings: ClassVar[Mapping[str, Sequence[str]]] = {}
+    actions: ClassVar[Mapping[str, Sequence[str]]] = {}
     after_adam: ClassVar[Sequence[str]] = ()
 
     @staticmethod
@@ -72,7 +72,7 @@ class Strategy:
         return settings.cap_max
 
     def due(self, step: int) -> list[str]:
-        """The recordings that are submitted after so many steps, in order."""
+        """The actions that are submitted after so many steps, in order."""
         return []
 
     def next_due(self, step: int) -> int:
