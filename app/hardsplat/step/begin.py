@@ -34,7 +34,7 @@ _MOVED = Fill(
     "begin step",
     {"moved": "optim/moved_planes.glsl"},
     writes=("indirect", "moved_planes"),
-    apart=("indirect",),
+    disjoint=("indirect",),
 )
 # what begins and ends a step; that of fits has no planes of splats
 FIT_SCHEDULE_PASSES = (_BEGIN, _END_FIT)

@@ -110,9 +110,9 @@ class StepRunner:
         name. scores: some steps are recorded with `scores=True`."""
         self._recorded.destroy()
         self._recorded = recorded = Recordings(self.device, resources)
-        # the last command buffer of a batch shows what all have written
-        self._step = recorded(step, shown=False)
-        self._scored = recorded(lambda r: step(r, scores=True), shown=False) if scores else None
+        # the last command buffer of a batch makes visible what all have written
+        self._step = recorded(step, for_host=False)
+        self._scored = recorded(lambda r: step(r, scores=True), for_host=False) if scores else None
         for slot in self._slots:
             parts = (lambda recorder: None), step, (lambda recorder: None)
             slot.head, slot.timed, slot.tail = (recorded(each, timed=True) for each in parts)

@@ -59,11 +59,11 @@ class Barriers:
         self._commands, self._schedule, self._overlaps = commands, schedule(), overlaps
         self._written: set[str] = set()
         self._read: set[str] = set()
-        self._apart: set[str] = set()  # of _written: passes write separate parts of these
-        # written and read before a barrier of compute passes, and shown to no other pass
-        self._unshown: tuple[set[str], set[str]] = set(), set()
+        self._disjoint: set[str] = set()  # of _written: passes write separate parts of these
+        # written and read before a barrier of compute passes, and made visible to no other pass
+        self._not_visible: tuple[set[str], set[str]] = set(), set()
         self._computes = True  # all passes since the last barrier for everything
-        self._resized = False  # work sizes were written that no barrier shows yet
+        self._resized = False  # work sizes were written that no barrier has made visible
         self._group: list[Callable[[], None]] = []  # recorded later, in reverse
 
     def order(
@@ -72,24 +72,24 @@ class Barriers:
         writes: set[str],
         computes: bool = False,
         commanded: bool = False,
-        apart: Set[str] = frozenset(),
+        disjoint: Set[str] = frozenset(),
     ) -> None:
         """Records a barrier if these accesses clash with those since the last one.
 
-        computes: they are a compute pass's. commanded: its work sizes are in `indirect`. apart: of
-        `writes`, what passes write parts of that no other pass touches which declares it too.
+        computes: they are a compute pass's. commanded: its work sizes are in `indirect`. disjoint:
+        of `writes`, what passes write parts of that no other pass touches which declares it too.
         """
         writes = writes.union(*(self._overlaps.get(name, ()) for name in writes))
-        shared = apart & self._apart
+        shared = disjoint & self._disjoint
         clashes = reads & self._written or writes & (self._written - shared) or writes & self._read
-        written, read = self._unshown
+        written, read = self._not_visible
         hidden = () if computes else (reads | writes) & written or writes & read
         if clashes or hidden or (commanded and self._resized):
             self.flush()
             if self._computes and computes:
-                shown = self._resized and commanded
-                compute_barrier(self._commands, shown or "indirect" in writes)
-                self._resized = self._resized and not shown
+                sizes = self._resized and commanded
+                compute_barrier(self._commands, sizes or "indirect" in writes)
+                self._resized = self._resized and not sizes
                 written |= self._written
                 read |= self._read
             else:
@@ -99,8 +99,8 @@ class Barriers:
                 read.clear()
             self._written.clear()
             self._read.clear()
-            self._apart.clear()
-        self._apart = (self._apart | (apart - self._written)) - (writes - apart)
+            self._disjoint.clear()
+        self._disjoint = (self._disjoint | (disjoint - self._written)) - (writes - disjoint)
         self._written |= writes
         self._read |= reads
         self._computes = self._computes and computes
@@ -172,7 +172,7 @@ class Recorder:
         sizes = owner.bind.get("indirect", "indirect")
         reads = pipeline.reads | ({sizes} if indirect else set())
         commanded = indirect is not None
-        self._barriers.order(reads, pipeline.writes, computes, commanded, pipeline.apart)
+        self._barriers.order(reads, pipeline.writes, computes, commanded, pipeline.disjoint)
         if record := self._beside.pop(owner.name, None):
             record(self)
 
@@ -337,11 +337,11 @@ class Recorder:
         if (instance := self.device.instance).debug_utils:
             instance.proc("vkCmdEndDebugUtilsLabelEXT")(self.commands)
 
-    def end(self, shown: bool = True) -> Recorder:
-        """shown: the host may look at what was written once this is done; else it takes another
+    def end(self, for_host: bool = True) -> Recorder:
+        """for_host: the host may look at what was written once this is done; else it takes another
         command buffer behind this one."""
         self._barriers.flush()
-        if shown:
+        if for_host:
             barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(self.commands)
         self.device.check_validation()
@@ -389,12 +389,12 @@ class Recordings:
         self._recorders: list[Recorder] = []
 
     def __call__(
-        self, commands: Callable[[Recorder], object], timed: bool = False, shown: bool = True
+        self, commands: Callable[[Recorder], object], timed: bool = False, for_host: bool = True
     ) -> Recorder:
-        """What `commands` records, ended. shown: see Recorder.end."""
+        """What `commands` records, ended. for_host: see Recorder.end."""
         self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
         commands(recorder)
-        return recorder.end(shown)
+        return recorder.end(for_host)
 
     def destroy(self) -> None:
         for recorder in self._recorders:

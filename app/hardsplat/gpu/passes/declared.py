@@ -31,7 +31,7 @@ class ComputePass(_Pass):
     {"keys": "keys_alt"}.
 
     reads, writes: names of the contract, and of the trained table: `means`, `adam_means`,
-    `d_means`. apart: those of `writes` of which this pass leaves other parts than any pass that
+    `d_means`. disjoint: those of `writes` of which this pass leaves other parts than any pass that
     names them here too, so that these may run at once.
 
     full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which
@@ -46,7 +46,7 @@ class ComputePass(_Pass):
     spec: Mapping[str, int | float] = field(default_factory=dict)
     slots: Mapping[str, str] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
-    apart: tuple[str, ...] = ()
+    disjoint: tuple[str, ...] = ()
     full_subgroups: bool = False
     subgroup: int = 0
 
@@ -65,7 +65,7 @@ class Fill:
     writes: tuple[str, ...] = ()
     spec: Mapping[str, int | float] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
-    apart: tuple[str, ...] = ()
+    disjoint: tuple[str, ...] = ()
 
 
 def filled(passes: Iterable[ComputePass], fills: Sequence[Fill]) -> list[ComputePass]:
@@ -80,7 +80,7 @@ def filled(passes: Iterable[ComputePass], fills: Sequence[Fill]) -> list[Compute
                 spec={**p.spec, **f.spec},
                 slots={**p.slots, **f.slots},
                 bind={**p.bind, **f.bind},
-                apart=(*p.apart, *f.apart),
+                disjoint=(*p.disjoint, *f.disjoint),
             )
         out.append(p)
     return out
@@ -168,5 +168,5 @@ class Pipeline:
         return self._bound(self.owner.writes)
 
     @property
-    def apart(self) -> set[str]:
-        return self._bound(getattr(self.owner, "apart", ()))
+    def disjoint(self) -> set[str]:
+        return self._bound(getattr(self.owner, "disjoint", ()))

@@ -139,7 +139,7 @@ def splats_pass(
             "items": "optim/items_splats.glsl",
             "list": "" if sink.stores else "optim/list_moved.glsl",
         },
-        apart=sink.writes,
+        disjoint=sink.writes,
     )
 
 
@@ -180,7 +180,7 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
             "KIND": list(_ITEMS).index(kind),
         },
         {**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl"},
-        apart=sink.writes,
+        disjoint=sink.writes,
     )
 
 

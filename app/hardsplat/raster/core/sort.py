@@ -89,7 +89,7 @@ def sort_passes(command: Mapping[str, int] = {}, lanes: int = 0) -> list[Compute
 
     lanes: of a subgroup, on a device that can count ballots; 0 for any device."""
     reads, writes = ("counts",), ("counts", "indirect")
-    sizes = ComputePass("sizes", "sort/sizes.comp", reads, writes, apart=("indirect",))
+    sizes = ComputePass("sizes", "sort/sizes.comp", reads, writes, disjoint=("indirect",))
     passes = [sizes]
     for d in range(_DIGITS):
         passes += digit_passes(

@@ -78,7 +78,7 @@ class Texture:
             self._source = source
             self._copy = Recorder(self.device, {"source": source, "image": self.image})
             self._copy.copy("source", "image")
-            self._copy.end(shown=False)
+            self._copy.end(for_host=False)
         self.stale = True
 
     def drop(self) -> None:
