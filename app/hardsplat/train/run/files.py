@@ -50,12 +50,12 @@ class RunFiles:
         # the report's viewer, and the render that it begins with
         self._viewer: Future[str | None] | None = None
         self._choice: Future[Choice | None] | None = None  # of its splats
-        self._first: Future[Future[np.ndarray] | None] = Future()
-        self._stopped = False
+        self._opening_render: Future[Future[np.ndarray] | None] = Future()
+        self._viewer_stopped = False
         self._unsynced: tuple[Path, ...] = ()  # what a finished run has left to be synced
         # held-out views that the report shows, renders of them, which threads make, and photographs
-        self._some = some_of([self.scene.views[i].name for i in self.scene.test])
-        self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
+        self._report_names = some_of([self.scene.views[i].name for i in self.scene.test])
+        self._report_renders: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
 
     @property
     def job(self) -> Job:
@@ -88,8 +88,8 @@ class RunFiles:
             return render
 
         render = self.background.do("renders", work, m.target.nbytes + m.source.nbytes)
-        if m.name in self._some:
-            self._shown[m.name] = render, m.photo
+        if m.name in self._report_names:
+            self._report_renders[m.name] = render, m.photo
 
     def save_splats(
         self, planes: Mapping[str, np.ndarray], *names: str, over: bool = False
@@ -189,24 +189,25 @@ class RunFiles:
             self._viewer = self.background.do("viewer", guarded, line="viewer")
 
     def _first_render(self) -> np.ndarray | None:
-        render = self._first.result()
+        render = self._opening_render.result()
         return render.result() if render else None
 
     def _check(self) -> None:
-        if self._stopped:
+        if self._viewer_stopped:
             raise UserError("the run was stopped")
 
     def end_viewer(self) -> None:
         """Has the report do without its viewer, unless that is nearly there: the run is asked
         to end."""
-        self._stopped = True
+        self._viewer_stopped = True
         self.show_first(None)
 
     def show_first(self, name: str | None) -> None:
         """What the viewer begins with: the render of that view, where it is one of those that were
         shown."""
-        if not self._first.done():
-            self._first.set_result(self._shown[name][0] if name in self._shown else None)
+        if not self._opening_render.done():
+            shown = self._report_renders.get(name) if name else None
+            self._opening_render.set_result(shown[0] if shown else None)
 
     # -- at the end --------------------------------------------------------------------------------
 
@@ -242,7 +243,8 @@ class RunFiles:
     def _write_report(self, metrics: dict) -> None:
         from hardsplat.report.run import write_report
 
-        shown = {name: (render.result(), photo) for name, (render, photo) in self._shown.items()}
+        pairs = self._report_renders.items()
+        shown = {name: (render.result(), photo) for name, (render, photo) in pairs}
         viewer = self._viewer
         # curves and pictures are made meanwhile
         write_report(self.folder, metrics, shown, lambda: viewer.result() if viewer else None)

@@ -55,7 +55,7 @@ class HeldOut:
         self.watchers, self.stop, self.scene = watchers, stop, files.scene
         self.refined: list[Camera] = []
         self._busy = False
-        self._back: list[np.ndarray] = []  # photographs that are held back
+        self._held_back: list[np.ndarray] = []  # photographs that are held back
         self._evaluator: Evaluator | None = None  # of training views, from one look to the next
 
     def _measures(
@@ -94,10 +94,10 @@ class HeldOut:
         ones."""
         session, schedule = self.session, self.session.schedule
         views = self._training(session.job.validation)
-        self._back = self._back or list(load_images(views, progress=False))
+        self._held_back = self._held_back or list(load_images(views, progress=False))
         until = min(schedule.ends.values(), default=schedule.steps)
         halves = session.job.config.exposure.corrected and session.step < until
-        return self._as_trained(views, Asked(self._back, halves=halves, gain=gain))
+        return self._as_trained(views, Asked(self._held_back, halves=halves, gain=gain))
 
     def color_gains(self, held: Sequence[Measured]) -> list[float]:
         """dB that a fit of colours gains: of photographs that are held back, as measured, and of as

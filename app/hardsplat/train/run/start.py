@@ -145,8 +145,8 @@ class InitialSplats:
         if not (checkpoint or self._random):
             self._begun = background.do("first splats", self._make, line="first splats")
 
-    def begin(self, session: Session) -> Checkpoint:
-        """Begins the session with `state`, which is returned. Raises OutOfMemory, which says
+    def restore_into(self, session: Session) -> Checkpoint:
+        """Has the session begin with `state`, which is returned. Raises OutOfMemory, which says
         whether there are too many random ones."""
         try:
             session.restore(start := self.state(session))

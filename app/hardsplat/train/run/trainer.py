@@ -105,27 +105,29 @@ class Trainer:
         self.log, self.stopping = Log(self.clock), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.run.log)]), *watchers])
         self.bar: Bar | None = None
-        self._on_device, self._in_use = ExitStack(), ExitStack()  # what is freed, what is closed
-        self._stopped, self._full = False, False
-        self._asked = False  # for the end, before the last step
+        # what is freed on the device; threads, files and locks that are closed
+        self._device_stack, self._host_stack = ExitStack(), ExitStack()
+        self._stop_wanted = False  # by a watcher
+        self._interrupted = False  # by a signal, before the last step
+        self._limit_noted = False
         self.folder = folder_of(config.run, config.scene)
         check_folder(self.folder)
         self.clock.begin("load")
         checkpoint = checkpoint_to_resume(config, self.folder)
         self.photographs = photographs or PhotographLoader.of(config.scene)
         self.scene = self.photographs.scene
-        self._in_use.callback(self.photographs.close)
+        self._host_stack.callback(self.photographs.close)
         try:
             self.region = region_of(config.scene, self.scene)
             print_notes(config, self.scene)
             if self.region:
                 tqdm.write(f"note: {self.region.note(self.scene)}")
-            self._in_use.callback(remove_empty, make_folder(self.folder))
-            self._in_use.callback(FolderLock(self.folder).release)
+            self._host_stack.callback(remove_empty, make_folder(self.folder))
+            self._host_stack.callback(FolderLock(self.folder).release)
             remove_abandoned(self.folder)
             # by a thread, while the device is opened
             background = self.photographs.background
-            self._first = first = InitialSplats(config, self.scene, checkpoint, background)
+            self._initial = InitialSplats(config, self.scene, checkpoint, background)
             self.clock.begin("device")
             device = device.result() if isinstance(device, Future) else device
             surfaces = [self.watchers.surfaces] if self.watchers.surfaces else []
@@ -136,7 +138,7 @@ class Trainer:
             if not config.run.early_stop:
                 self.log.settled = 0  # the steps that are named are made
             self.facts = gather(
-                config, self.scene, self.device, first.count, self.log, part, self.region
+                config, self.scene, self.device, self._initial.count, self.log, part, self.region
             )
             job = decide(config, self.facts)
             self.log.add_decisions(job.decisions)
@@ -149,12 +151,13 @@ class Trainer:
             self.clock.begin("setup")
             inputs = inputs_of(job, self.scene, photos)
             self.session = session = Session(self.device, job, photos, self._on_batch, inputs)
-            self._on_device.callback(session.destroy)
+            self._device_stack.callback(session.destroy)
             self.files = RunFiles(self.folder, session, self.photographs)
-            self._in_use.callback(self.files.close)
+            self._host_stack.callback(self.files.close)
             self.held_out = HeldOut(session, self.files, self.log, self.watchers, self.stopping)
-            self._on_device.callback(self.held_out.close)
-            self.keeper = Keeper(session, self.files, self.log, first.begin(session))
+            self._device_stack.callback(self.held_out.close)
+            state = self._initial.restore_into(session)
+            self.keeper = Keeper(session, self.files, self.log, state)
             self._prepare_folder()
             self.watchers.open(self)
             self.photographs.look_for_blur(images, config.run.quiet)  # which no step waits for
@@ -174,7 +177,7 @@ class Trainer:
     @property
     def ending(self) -> bool:
         """Whether the run is to end before its next batch."""
-        return bool(self.stopping.asked or self._stopped)
+        return bool(self.stopping.asked or self._stop_wanted)
 
     def _prepare_folder(self) -> None:
         run = self.config.run
@@ -254,7 +257,7 @@ class Trainer:
             raise kind(f"{error} (step {step}); {saved}") from None
         finally:
             self.watchers.close()  # batches in flight that come back find them closed
-            self._in_use.close()
+            self._host_stack.close()
             self.files.sync()
 
     @contextmanager
@@ -324,8 +327,8 @@ class Trainer:
 
     def _refine(self) -> None:
         self.session.refine()
-        if self.session.limit.stopped and not self._full:
-            self._full = True
+        if self.session.limit.stopped and not self._limit_noted:
+            self._limit_noted = True
             tqdm.write(f"note: {self.session.limit.stopped}")
 
     # -- photographs that are held back --------------------------------------------------------
@@ -377,7 +380,7 @@ class Trainer:
     def _begin_again(self, job: Job) -> None:
         self.log.add_decisions(each for each in job.decisions if each not in self.job.decisions)
         self.log.forget()
-        first = self._first.state(self.session)
+        first = self._initial.state(self.session)
         self.session.begin_again(job, first)
         self.keeper.begin_again(first)
         self.watchers.begin_again()
@@ -390,8 +393,8 @@ class Trainer:
     def write_last(self) -> None:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
-        self._asked = bool(self.stopping.asked)
-        with self.keeper.last_files(measured=not self._asked) as planes:
+        self._interrupted = bool(self.stopping.asked)
+        with self.keeper.last_files(measured=not self._interrupted) as planes:
             self.held_out.measure(planes)
             self._end_soon()
         self.files.save_learnt(self.keeper.state, self.held_out.refined)
@@ -406,18 +409,18 @@ class Trainer:
         self.files.begin_report(metrics, self.clock)
         if not self.watchers.lingering:
             self.watchers.close()
-            self._on_device.close()  # while threads write files
+            self._device_stack.close()  # while threads write files
         return self.files.finish(metrics, self.clock, self._end_soon)
 
     def _end_soon(self) -> None:
         """Waits for no viewer where somebody asked for the end after the last step."""
-        if self.stopping.asked and not self._asked:
+        if self.stopping.asked and not self._interrupted:
             self.files.end_viewer()
 
     def close(self) -> None:
         """Frees what the run has on the device. May be called again."""
-        self._in_use.close()
-        self._on_device.close()
+        self._host_stack.close()
+        self._device_stack.close()
 
     def __enter__(self) -> Trainer:
         return self
@@ -438,7 +441,7 @@ class Trainer:
 
     def stop(self) -> None:
         """Ends the run before its next batch, as after its last step."""
-        self._stopped = True
+        self._stop_wanted = True
 
     def save(self) -> None:
         """A checkpoint and splats.ply, now."""

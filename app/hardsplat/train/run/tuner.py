@@ -53,7 +53,7 @@ class RasterizerTuner:
         if each < WARM + 1:
             return None
         step, before = session.step, session.drawing.rasterizer
-        self._asked, names = work, self._able(work)
+        self._asked, names = work, self._may_win(work)
         if names == [before]:
             return None
         ms: dict[str, float] = {}
@@ -84,7 +84,7 @@ class RasterizerTuner:
         self._ms, self._work = ms, work
         return chosen
 
-    def _able(self, work: float) -> list[str]:
+    def _may_win(self, work: float) -> list[str]:
         """The rasterizers that may be the fastest now: a step takes none less than before, and more
         at most in proportion to the work."""
         if not self._ms:
@@ -105,25 +105,27 @@ class RasterizerTuner:
             # a driver's refusal to build a pipeline has as many types as drivers have results
             raise _Refused from error
         last = session.step + most
-        _run(session, WARM)
-        if (few := _plain(session, FEWEST)) < FEWEST and WARM + few + 1 + FEWEST <= most:
-            _run(session, few + 1)
+        _run_steps(session, WARM)
+        if (few := _unscored_steps(session, FEWEST)) < FEWEST and WARM + few + 1 + FEWEST <= most:
+            _run_steps(session, few + 1)
         session.drain()
         enough = max(FEWEST, int(SECONDS / max(session.runner.step_seconds, 1e-6)))
-        wanted = min(last - session.step, _plain(session, TIMED), enough, session.batch_steps)
+        wanted = min(
+            last - session.step, _unscored_steps(session, TIMED), enough, session.batch_steps
+        )
         session.run(max(1, wanted))
         session.drain()
         return 1e3 * session.runner.step_seconds
 
 
-def _run(session: Session, steps: int) -> None:
+def _run_steps(session: Session, steps: int) -> None:
     """Queues so many steps, in batches that there is room for."""
     last = session.step + steps
     while session.step < last:
         session.run(min(last - session.step, session.batch_steps))
 
 
-def _plain(session: Session, most: int) -> int:
+def _unscored_steps(session: Session, most: int) -> int:
     """Steps before the next that draws scores, which takes longer, or `most`."""
     scored = session.schedule.strategy.scored
     return next((n for n in range(most) if scored(session.step + n)), most)
