@@ -368,7 +368,7 @@ def test_where_no_atomics_work_tiles_gather(device, own_capabilities, monkeypatc
     monkeypatch.setattr(probe, "measure", lambda device: atomics)
     probe.probe(device)
     assert not own_capabilities.names & {*atomics, "float_sums"}
-    assert TiledRows.resolve(device, TiledOptions()).names["tile_backward"] == "gather"
+    assert TiledRows.first(device, TiledOptions()).names["tile_backward"] == "gather"
     config = TrainConfig()
     assert runnable_rasterizers(device, config.raster, config.gradient) == ["tiled"]
     words = "can run no float atomics .*native: sums; cas: sums"

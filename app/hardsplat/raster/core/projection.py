@@ -142,14 +142,14 @@ class Perspective(Projection):
         kept, sort = self.sink is not None and picture == "image", sort_passes(command, self.lanes)
         backward = self._backward_passes(self.sink) if self.sink else []
         forward = self._forward_pass(picture, kept)
-        gather = self._gather_passes() if self._packed else []
+        gather = self._working_passes() if self._packed else []
         return [*(sort if self.in_order else sort[:1]), forward, *backward, *gather]
 
     @property
     def _packed(self) -> bool:
         return self.sink is not None and self.sink.packed
 
-    def _gather_passes(self) -> list[ComputePass]:
+    def _working_passes(self) -> list[ComputePass]:
         assert self.sink is not None
         step = working.step_passes(self.sink.slots["moments"], self.sink.statistics)
         return [

@@ -212,7 +212,7 @@ def _backward_passes(
 
 def sources(device: Device, options: TiledOptions) -> set[ShaderSource]:
     """The shaders of a rasterizer with these options."""
-    rows, lanes = TiledRows.resolve(device, options), device.subgroup_size
+    rows, lanes = TiledRows.first(device, options), device.subgroup_size
     projection = Perspective(
         1, STORE, in_order=not is_local(rows.tile_backward, lanes), lanes=lanes
     )
@@ -236,23 +236,23 @@ _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucke
 def rows_of(device: Device, options: TiledOptions, backward: bool = True) -> TiledRows:
     """The rows of these options, with the fastest threshold where they name none. Raises UserError
     for what the device cannot run. backward: there are gradients too."""
-    rows = TiledRows.resolve(device, options)
+    rows = TiledRows.first(device, options)
     if not backward or options.tile_threshold or "tile_threshold" not in rows.names:
         return rows
     choices: dict[str, list[str | int]] = {"tile_threshold": [*thresholds(device, THRESHOLD)]}
 
     def first(options: TiledOptions) -> Mapping[str, str | int]:
-        return TiledRows.resolve(device, options).names
+        return TiledRows.first(device, options).names
 
     made_of = partial(sources, device)
     search = Search("tiled", options, first, choices, TiledRasterizer, made_of)
-    return TiledRows.resolve(device, search.choose(device))
+    return TiledRows.first(device, search.choose(device))
 
 
 def first_runnable(device: Device, options: TiledOptions) -> TiledOptions:
     """These options with a threshold instead of those that would be timed. Raises UserError for
     what the device cannot run."""
-    names: dict[str, Any] = dict(TiledRows.resolve(device, options).names)
+    names: dict[str, Any] = dict(TiledRows.first(device, options).names)
     return replace(options, tile_threshold=names.get("tile_threshold", options.tile_threshold))
 
 
@@ -260,7 +260,7 @@ class TiledRasterizer(Rasterizer):
     """Splats listed by tile of 16x16 pixels, in compute shaders alone."""
 
     options, needs, own_buffers, overlaid = TiledOptions, PAIRS, COUNTED, LIVES
-    resolve = staticmethod(TiledRows.resolve)
+    resolve = staticmethod(TiledRows.first)
     rows_of = staticmethod(rows_of)
     first_runnable = staticmethod(first_runnable)
     sources = staticmethod(sources)

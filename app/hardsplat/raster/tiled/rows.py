@@ -33,9 +33,10 @@ class TiledRows:
     names: Mapping[str, str | int] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
-        """Raises UserError for what the device cannot run. The forward pass needs what a backward
-        pass needs."""
+    def first(cls, device: Device, options: TiledOptions) -> TiledRows:
+        """The rows of these options; of those that are 'auto', the first that runs. Raises
+        UserError for what the device cannot run. The forward pass needs what a backward pass
+        needs."""
         title, option = "backward pass of tiles", "tile_backward"
         by = resolve(device, title, TILE_BACKWARDS, options.tile_backward, option)
         backward, atomics = TILE_BACKWARDS[by], "cas"
