@@ -32,7 +32,7 @@ from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.choose import trial_scene
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.sinks import adam
-from hardsplat.raster.core.working import cull_passes, gather_pass, step_passes
+from hardsplat.raster.core.working import working_passes
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.settings.typed import RasterizerName
@@ -73,11 +73,9 @@ def _all_passes(feature: Feature) -> list[ComputePass]:
 
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
     "loss": lambda: [*variants(loss_passes()), *METRIC_PASSES, *FITTED_PASSES],
-    "working set": lambda: [
-        *cull_passes(GEOMETRY, LENSES["pinhole"].slot),
-        gather_pass(),
-        *step_passes(MOMENT_FORMATS["float32"].slot, STATISTICS),
-    ],
+    "working set": lambda: working_passes(
+        GEOMETRY, LENSES["pinhole"].slot, MOMENT_FORMATS["float32"].slot, STATISTICS
+    ),
     **{f"feature {feature.name}": partial(_all_passes, feature) for feature in FEATURES},
     **{
         f"strategy {name}": partial(strategy.passes, "float32", photo_bytes=4)

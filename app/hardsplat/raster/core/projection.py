@@ -142,21 +142,15 @@ class Perspective(Projection):
         kept, sort = self.sink is not None and picture == "image", sort_passes(command, self.lanes)
         backward = self._backward_passes(self.sink) if self.sink else []
         forward = self._forward_pass(picture, kept)
-        gather = self._working_passes() if self._packed else []
-        return [*(sort if self.in_order else sort[:1]), forward, *backward, *gather]
+        moves: list[ComputePass] = []
+        if self.sink and self.sink.packed:
+            lens, moments = LENSES[self.lens].slot, self.sink.slots["moments"]
+            moves = working.working_passes(GEOMETRY, lens, moments, self.sink.statistics)
+        return [*(sort if self.in_order else sort[:1]), forward, *backward, *moves]
 
     @property
     def _packed(self) -> bool:
         return self.sink is not None and self.sink.packed
-
-    def _working_passes(self) -> list[ComputePass]:
-        assert self.sink is not None
-        step = working.step_passes(self.sink.slots["moments"], self.sink.statistics)
-        return [
-            *working.cull_passes(GEOMETRY, LENSES[self.lens].slot),
-            working.gather_pass(),
-            *step,
-        ]
 
     def _forward_pass(self, picture: str, kept: bool) -> ComputePass:
         """kept: a backward pass of the image may follow."""

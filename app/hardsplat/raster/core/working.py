@@ -54,16 +54,15 @@ def _move(what: str, back: bool, slots: Mapping[str, str]) -> ComputePass:
     return ComputePass(name, path, (*_TABLES, reads, *names), names, spec, slots, bind=bind)
 
 
-def gather_pass() -> ComputePass:
-    """Values of the model -> of the working set."""
-    return _move("values", False, {})
-
-
-def step_passes(moments: str, statistics: Sequence[str]) -> list[ComputePass]:
-    """Passes that a step of Adam needs besides. moments: the file that fills <moments>.
-    statistics: of splats, buffers of the contract."""
+def working_passes(
+    geometry: Sequence[str], lens: str, moments: str, statistics: Sequence[str]
+) -> list[ComputePass]:
+    """All that a step of Adam needs besides. geometry, lens: as of cull_passes. moments: the file
+    that fills <moments>. statistics: of splats, buffers of the contract."""
     slots = {"moments": moments}
     return [
+        *cull_passes(geometry, lens),
+        _move("values", False, {}),
         _move("moments", False, slots),
         _move("values", True, {"moves": _MOVES}),
         _move("moments", True, slots),
