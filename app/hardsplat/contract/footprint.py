@@ -172,7 +172,7 @@ def most_splats(
 
 
 def scratch(names: Iterable[str]) -> set[str]:
-    """Those of buffers and images whose contents no step may take from the one before."""
+    """Names of buffers and images whose contents no step may take from the one before."""
     found = set(names)
     # The photograph of a step is fetched in it, where `photographs` has all of them.
     return found - KEPT | (found & {"photos"} if "photographs" in found else set())

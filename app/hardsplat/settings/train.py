@@ -138,7 +138,7 @@ def scene_folder(data_dir: Path | None) -> Path:
 
 
 def chosen_settings(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of all settings by name whose owner is chosen, and those that choose one."""
+    """Settings by name whose owner is chosen, and those that choose one. flat: all settings."""
     return {
         name: value
         for name, value in flat.items()

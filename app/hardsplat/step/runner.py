@@ -186,8 +186,8 @@ class StepRunner:
             observe(result)
 
     def settle(self) -> None:
-        """As drain, for all that was queued, before anything is destroyed. On a lost device nothing
-        is under way."""
+        """Waits for all that was queued, before anything is destroyed. On a lost device nothing is
+        under way."""
         with suppress(DeviceLost):
             self.drain()
         self.device.settle()

@@ -78,7 +78,7 @@ TABLE = (
 
 
 def rows(*parts: str, page: bool = False) -> list[Keys]:
-    """Those of the page, or of the window with these parts."""
+    """Rows of the page, or of the window with these parts."""
     if page:
         return [row for row in TABLE if row.page]
     return [row for row in TABLE if not row.part or row.part in parts]

@@ -119,7 +119,7 @@ class Device:
         self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
 
     def _capabilities(self) -> capabilities.Capabilities:
-        """Those that can be used here. Raises UserError where a required one is missing."""
+        """What can be used here. Raises UserError where a required one is missing."""
         found = capabilities.query(self.physical.handle)
         if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:
             why = "a validation layer of 1.3.268 or newer, the first that knows the extension"
@@ -305,6 +305,6 @@ class Device:
         self.check_validation()
 
     def settle(self) -> None:
-        """As wait_idle, before everything is destroyed. On a lost device nothing is under way."""
+        """Waits before everything is destroyed. On a lost device nothing is under way."""
         with suppress(DeviceLost):
             self.wait_idle()

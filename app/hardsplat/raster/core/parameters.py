@@ -212,7 +212,7 @@ class Parameters:
         return (buffer for buffers in each for buffer in buffers)
 
     def gradient_planes(self) -> list[Buffer]:
-        """Those that a pass writes; no other step reads what one has left there."""
+        """Planes of gradients that a pass writes; no step reads what another has left there."""
         return [b for planes in self._planes.values() for b in planes.buffers.get("gradient", ())]
 
     def resize(self, capacity: int, n: int) -> None:

@@ -22,7 +22,7 @@ from hardsplat.tables.pictures import PICTURES
 
 
 def _depth_passes() -> list[ComputePass]:
-    """Those that change colours for depth and back."""
+    """Passes that change colours for depth and back."""
     shared = ("frame", "counts", "seen", "colors2d")
     return [
         ComputePass(

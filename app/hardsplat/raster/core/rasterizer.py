@@ -186,7 +186,7 @@ class Rasterizer:
 
     @classmethod
     def _divided(cls, device: Device, rows: Any, height: int) -> int:
-        """See Plan."""
+        """`divided` of a Plan."""
         return device.subgroup_size
 
     def _target(self) -> TargetFormat:

@@ -30,7 +30,7 @@ def threshold_of(device: Device, lanes_of_32: int) -> int:
 
 
 def thresholds(device: Device, first: int) -> list[int]:
-    """Those of THRESHOLDS that differ on this device; `first` stays where others are the same."""
+    """THRESHOLDS that differ on this device; `first` stays where others are the same."""
     different = {threshold_of(device, n): n for n in (*THRESHOLDS, first)}
     return sorted(different.values())
 

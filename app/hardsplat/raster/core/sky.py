@@ -46,7 +46,7 @@ def gather_passes(lens: str) -> list[ComputePass]:
 def record_gather(
     recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int, texels: int
 ) -> None:
-    """See gather_passes. width, height: of the canvas, px."""
+    """d_image, target, camera -> gradients of the sky. width, height: of the canvas, px."""
     recorder.run(run["sky gather"], threads=(width, height))
     recorder.run(run["sky settle"], threads=(texels,))
 

@@ -63,7 +63,7 @@ def all_passes(
     segments: int,
     picture: str = "image",
 ) -> list[ComputePass | DrawPass]:
-    """Those of a projection, and from splats2d and order to the target; with a sink, to
+    """Passes of a projection, and from splats2d and order to the target; with a sink, to
     d_splats2d."""
     drawn = PICTURES[picture]
     if rows.blending.listed:

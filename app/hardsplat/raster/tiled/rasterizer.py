@@ -95,7 +95,7 @@ def all_passes(
     lanes: int,
     picture: str = "image",
 ) -> list[ComputePass]:
-    """Those of a projection, and from splats2d and order to the target; with a sink, to
+    """Passes of a projection, and from splats2d and order to the target; with a sink, to
     d_splats2d."""
     (across, down), row = grid(width, height), rows.tile_backward
     bucket = bucket_of(row, lanes) if projection.differentiates else 0

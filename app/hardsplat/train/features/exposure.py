@@ -98,8 +98,8 @@ class CameraResponse:
 
     @classmethod
     def load(cls, folder: Path) -> CameraResponse | None:
-        """Those of folder/exposures.json; None where there is no such file, or it has none. Raises
-        UserError for a damaged one."""
+        """The cameras of folder/exposures.json; None where there is no such file, or it has none.
+        Raises UserError for a damaged one."""
         path = folder / EXPOSURES_FILE
         try:
             cameras = json_of(path.read_text(encoding="utf-8"))["cameras"]

@@ -38,7 +38,8 @@ class PhotographLoader:
 
     @classmethod
     def of(cls, c: SceneSettings) -> PhotographLoader:
-        """Those of the scene that the settings name. Raises UserError where it cannot be opened."""
+        """Begins with the scene that the settings name. Raises UserError where it cannot be
+        opened."""
         return cls(load_scene(scene_folder(c.data_dir), undistort=c.undistort, **c.reading))
 
     def look_for_blur(self, images: Sequence[np.ndarray], quiet: bool) -> None:
@@ -56,8 +57,8 @@ class PhotographLoader:
         return {"blurred": blurred, "excluded": list(self.scene.excluded)}
 
     def training(self, quiet: bool) -> Iterator[np.ndarray]:
-        """Those of the training views in order, once, as View.load gives them, with a bar while
-        they are waited for. Raises UserError for one that cannot be read."""
+        """The training photographs in order, once, as View.load gives them, with a bar while they
+        are waited for. Raises UserError for one that cannot be read."""
         begun, self._training = self._training, []  # the caller keeps them
         for photo in tqdm(begun, desc="photographs", unit="", disable=True if quiet else None):
             yield outcome(photo, "a photograph")

@@ -118,8 +118,8 @@ def _given(path: Path, sh_degree: int) -> Gaussians:
 
 
 class InitialSplats:
-    """Those of a checkpoint, or new ones; a thread begins with new ones at once where the scene has
-    points, or a file the splats.
+    """Splats that a run begins with: those of a checkpoint, or new ones. A thread makes new ones at
+    once where the scene has points, or a file the splats.
 
     count: how many there are at most.
     """

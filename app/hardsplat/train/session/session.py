@@ -143,7 +143,8 @@ class Session:
 
     @property
     def weights(self) -> np.ndarray:
-        """Of the loss's terms, in the order of its records, in the steps that were queued."""
+        """Weights of the loss's terms, in the order of its records, in the steps that were
+        queued."""
         return self._terms()["weight"].astype(np.float64)
 
     # -- state in and out --------------------------------------------------------------------------

@@ -174,7 +174,7 @@ class SplatStore:
         return self.parameters.download()
 
     def finish(self) -> None:
-        """See Session.finish."""
+        """Splats become their averages, and the sky is filled, see Session.finish."""
         if self.parameters.averaged:
             self.parameters.take_averages(self.count())
         if self.parameters.texels:

@@ -112,7 +112,7 @@ def _read(path: Path) -> list[str]:
 
 
 def json_lines(path: Path, step: int) -> Iterator[str]:
-    """Those of metrics.jsonl: an object a line with some of COLUMNS."""
+    """Lines of metrics.jsonl up to a step: an object each, with some of COLUMNS."""
     for line in _read(path):
         try:
             record = json_of(line)
