@@ -52,7 +52,7 @@ def lacking(device: Device, row: Variant, variant: str) -> list[str]:
 def resolve(
     device: Device, kind: str, registry: Mapping[str, Variant], name: str, option: str
 ) -> str:
-    """That name, or for 'auto' that of the first variant that runs here. Raises UserError that says
+    """The name itself, or for 'auto' the first variant's that runs here. Raises UserError that says
     what is missing."""
     flag = flag_of(option)
     running = runnable(device, registry, option)

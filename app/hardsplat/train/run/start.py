@@ -60,8 +60,8 @@ def is_random(start: StartSettings, scene: Scene) -> bool:
 
 
 def random_cube(start: StartSettings, scene: Scene) -> tuple[np.ndarray, float]:
-    """Centre (3,) and half the side, world units, of the cube of random splats: that of
-    --init-extent around the origin; else by the training cameras, around what they look at where
+    """Centre (3,) and half the side, world units, of the cube of random splats. --init-extent names
+    one around the origin. Else it follows from the training cameras: around what they look at where
     photographs show an object on nothing, and around themselves in other scenes."""
     if start.init_extent is not None:
         return np.zeros(3), start.init_extent

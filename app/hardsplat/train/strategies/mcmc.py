@@ -21,9 +21,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.strategy import (
-    NOISE,
     RANKS,
     SCAN,
     Growing,
@@ -33,6 +33,12 @@ from hardsplat.train.strategies.strategy import (
 )
 
 _IN_HOLES = {"copies": "holes"}
+NOISE = ComputePass(
+    "noise",
+    "densify/mcmc/noise.comp",
+    ("refine_settings", "rates", "frame", "counts", *GEOMETRY),
+    ("means",),
+)
 
 
 def grown(splats: int) -> int:

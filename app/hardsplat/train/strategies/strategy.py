@@ -22,6 +22,31 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 
 Pipelines = Mapping[str, Pipeline]
+GROUP = int(contract.CONSTANTS["GROUP"])
+RANKS = ("flags", "flag_sums")
+THINNINGS = 5  # prunings in which the budget strategy comes down to `prune_to`
+SCAN = ComputePass("densify scan", "densify/scan.comp", ("counts", "flag_sums"), ("flag_sums",))
+# flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what
+# follows from it; places of the living alone
+PRUNING = ("densify scan", "densify holes", "densify fill", "densify pruned")
+RESET = ("reset opacity",)
+# passes of a single workgroup
+_ONE_GROUP = {
+    "densify scan",
+    "densify admit",
+    "thin admit",
+    "densify grown",
+    "densify pruned",
+    "mcmc resize",
+    "resort next",
+}
+_FADED = ("logit_opacities", "adam_logit_opacities")
+# of the contract's RefineSettings, settings of the same name
+_SAME = ["prune_opa", "grow_grad2d", "grow_scale3d", "grow_absolute", "reset_every"]
+# mean absolute gradient, NDC, down to which splats may split where those above `grow_absolute` are
+# fewer than there is room for
+GROW_LEAST = 7.5e-5
+RESET_OPACITY = 0.01  # the most that a reset leaves
 
 
 class Growing(Protocol):
@@ -135,30 +160,6 @@ class Refining(Strategy):
             return self.steps
         periods = (self.settings.refine_every, self.settings.reset_every if self.resets else 0)
         return min((step // p + 1) * p for p in periods if p)
-
-
-GROUP = int(contract.CONSTANTS["GROUP"])
-RANKS = ("flags", "flag_sums")
-THINNINGS = 5  # prunings in which the budget strategy comes down to `prune_to`
-SCAN = ComputePass("densify scan", "densify/scan.comp", ("counts", "flag_sums"), ("flag_sums",))
-# flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what
-# follows from it; places of the living alone
-PRUNING = ("densify scan", "densify holes", "densify fill", "densify pruned")
-RESET = ("reset opacity",)
-_ONE_GROUP = {
-    *("densify scan", "densify admit", "thin admit"),
-    *("densify grown", "densify pruned", "mcmc resize", "resort next"),
-}
-_DRIFTING = ("means", "quats", "log_scales", "logit_opacities")
-_NOISE_READS = ("refine_settings", "rates", "frame", "counts", *_DRIFTING)
-NOISE = ComputePass("noise", "densify/mcmc/noise.comp", _NOISE_READS, ("means",))
-_FADED = ("logit_opacities", "adam_logit_opacities")
-# of the contract's RefineSettings, settings of the same name
-_SAME = ["prune_opa", "grow_grad2d", "grow_scale3d", "grow_absolute", "reset_every"]
-# mean absolute gradient, NDC, down to which splats may split where those above `grow_absolute` are
-# fewer than there is room for
-GROW_LEAST = 7.5e-5
-RESET_OPACITY = 0.01  # the most that a reset leaves
 
 
 def splat_planes() -> tuple[str, ...]:
