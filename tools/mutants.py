@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardsplat.gpu.passes.shader import cache_dir
+from hardsplat.gpu.device.cache import cache_dir
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = Path(__file__).with_suffix(".txt")

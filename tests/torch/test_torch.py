@@ -284,9 +284,8 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
         pytest.skip("takes a driver on the CPU that exports memory")
     real, opened, peer = instance.choose, [], Mapped()
     both = lambda *given: replace(real(*given), compute_family=0)  # its only family does both
-    cache = SimpleNamespace(key=probe.shader.key, cache_file=lambda *_: tmp_path / "probe.json")
     monkeypatch.setattr(context, "choose", both)
-    monkeypatch.setattr(probe, "shader", cache)
+    monkeypatch.setattr(probe.cache, "cache_file", lambda *_: tmp_path / "probe.json")
     monkeypatch.setattr(probe, "measure", lambda device: opened.append(device.draws) or {})
     peer.uuid = None
     monkeypatch.setattr(engines.cuda, "Cuda", lambda where: peer)

@@ -10,25 +10,25 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from hardsplat.gpu.device import cache
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import PhysicalDevice
-from hardsplat.gpu.passes import shader
 
 
 def path_of(physical: PhysicalDevice) -> Path:
-    return shader.cache_file("crashes", physical.name, physical.driver)
+    return cache.cache_file("crashes", physical.name, physical.driver)
 
 
 def load(physical: PhysicalDevice) -> dict[str, str]:
     """Variant -> the pipeline that is not survived. A variant is a capability, or an option and
     its row: `reduction hybrid`."""
-    return shader.remembered(path_of(physical), "killed") or {}
+    return cache.remembered(path_of(physical), "killed") or {}
 
 
 def save(physical: PhysicalDevice, killed: Mapping[str, str]) -> None:
     """Replaces what is kept. Without any, there is no file."""
     if killed:
-        shader.remember(path_of(physical), physical, killed=dict(killed))
+        cache.remember(path_of(physical), physical, killed=dict(killed))
     else:
         with suppress(OSError):  # a read-only home
             path_of(physical).unlink(missing_ok=True)

@@ -19,6 +19,7 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.gpu import crashes
 from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device import cache
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
@@ -86,7 +87,7 @@ def open_device(
 ) -> Device:
     """The device to work with: chosen as `Device` does, with its capabilities probed."""
     device = Device(wanted, surfaces=surfaces, draws=draws)
-    if not device.draws and probed() and shader.remembered(_path(device), "withdrawn") is None:
+    if not device.draws and probed() and cache.remembered(_path(device), "withdrawn") is None:
         open_device(wanted).close()  # the probe draws
     probe(device)
     return device
@@ -113,10 +114,10 @@ def probe(device: Device) -> dict[str, str]:
         return {}
     crashes.withdraw(device, crashes.load(device.physical))
     path = _path(device)
-    failures = shader.remembered(path, "withdrawn")
+    failures = cache.remembered(path, "withdrawn")
     if failures is None:
         failures = measure(device)
-        shader.remember(path, device.physical, withdrawn=failures)
+        cache.remember(path, device.physical, withdrawn=failures)
     for name, why in failures.items():
         device.capabilities.withdraw(name, why)
     if not device.capabilities.names & {"float_atomics", "swap_atomics"}:
@@ -218,4 +219,4 @@ def _run(device: Device, owner, resources: dict, **work) -> None:
 
 def _path(device: Device):
     shaders = [shader.key(source) for owner in PASSES for source in owner.sources()]
-    return shader.cache_file("probe", device.name, device.physical.driver, *shaders)
+    return cache.cache_file("probe", device.name, device.physical.driver, *shaders)

@@ -63,6 +63,7 @@ def report(device: str | int | None = None, pipelines: bool = False) -> tuple[st
 
 def _tools() -> list[str]:
     """The compiler, its modules, manifests of drivers, and why the library of one does not load."""
+    from hardsplat.gpu.device import cache
     from hardsplat.gpu.passes import shader
 
     try:
@@ -71,7 +72,7 @@ def _tools() -> list[str]:
         compiler = str(error)
     shipped = f"shipped in {shader.SPIRV}"
     if not shader.SPIRV.is_dir():
-        shipped = f"compiled on first use into {shader.cache_dir()}"
+        shipped = f"compiled on first use into {cache.cache_dir()}"
     manifests = [f"driver manifest   {driver}" for driver in drivers.drivers()]
     manifests = manifests or [f"drivers           {drivers.explain()}"]
     return [f"shader compiler   {compiler}", f"shaders           {shipped}", *manifests]

@@ -16,6 +16,7 @@ import vulkan as vk
 
 from hardsplat import contract
 from hardsplat.base.files import replacing
+from hardsplat.gpu.device.cache import cache_file
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, PassError, Pipeline
@@ -133,7 +134,7 @@ def pipeline_cache(device: Device):
 
 
 def _path(device: Device) -> Path:
-    return shader.cache_file("pipelines", device.name, device.physical.driver).with_suffix(".bin")
+    return cache_file("pipelines", device.name, device.physical.driver).with_suffix(".bin")
 
 
 def _open(device: Device) -> Any:

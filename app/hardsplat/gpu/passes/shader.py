@@ -11,7 +11,6 @@ empty.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -20,15 +19,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import json_of, replacing, write_json
+from hardsplat.base.files import replacing
 from hardsplat.base.paths import SHADERS, SPIRV
 from hardsplat.contract.glsl import header, is_header
-
-if TYPE_CHECKING:
-    from hardsplat.gpu.device.instance import PhysicalDevice
+from hardsplat.gpu.device.cache import cache_dir
 
 _Pairs = Mapping[str, str]
 STAGES = ("comp", "vert", "geom", "frag")
@@ -123,32 +119,6 @@ def compiler() -> str:
         "no GLSL compiler: install glslang (Debian/Ubuntu: apt-get install "
         "glslang-tools; macOS: brew install glslang; or the Vulkan SDK)"
     )
-
-
-def cache_dir() -> Path:
-    if own := os.environ.get("HARDSPLAT_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hardsplat")
-
-
-def cache_file(kind: str, *words: str) -> Path:
-    """The file, in a folder of its kind, of what holds for these words."""
-    mark = hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
-    return cache_dir() / kind / f"{mark}.json"
-
-
-def remembered(path: Path, what: str) -> dict[str, Any] | None:
-    """What an earlier process has found, see remember; None where that is not known."""
-    try:
-        return dict(json_of(path.read_text())[what])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # never found, or not a file of ours
-
-
-def remember(path: Path, physical: PhysicalDevice, **found: Mapping[str, Any]) -> None:
-    """Writes what was found of a device. A read-only home costs time in each run, nothing else."""
-    with suppress(UserError):
-        write_json(path, {"device": physical.name, "driver": physical.driver, **found})
 
 
 def key(source: ShaderSource) -> str:

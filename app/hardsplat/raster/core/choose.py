@@ -32,6 +32,7 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.files import json_of
 from hardsplat.base.version import __version__
 from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device import cache
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.passes import shader
@@ -212,7 +213,7 @@ class Search:
                 found = {**self._timed(device), "digest": digest}
                 if found["ms"]:
                     known_rows = {**_load(path), given: found}
-                    shader.remember(path, device.physical, choices=known_rows)
+                    cache.remember(path, device.physical, choices=known_rows)
             for line in lines(found):
                 log.debug("  %s", line)
             known[path, given] = found
@@ -326,7 +327,7 @@ def remembered(device: Device) -> dict[str, dict]:
 
 
 def _path(device: Device) -> Path:
-    return shader.cache_file("variants", __version__, device.name, device.physical.driver)
+    return cache.cache_file("variants", __version__, device.name, device.physical.driver)
 
 
 def _load(path: Path) -> dict[str, dict]:
