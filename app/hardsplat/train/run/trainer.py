@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
+import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.clock import PhaseClock
@@ -122,17 +123,11 @@ class Trainer:
             print_notes(config, self.scene)
             if self.region:
                 tqdm.write(f"note: {self.region.note(self.scene)}")
-            self._host_stack.callback(remove_empty, make_folder(self.folder))
-            self._host_stack.callback(FolderLock(self.folder).release)
-            remove_abandoned(self.folder)
+            self._take_folder()
             # by a thread, while the device is opened
             background = self.photographs.background
             self._initial = InitialSplats(config, self.scene, checkpoint, background)
-            self.clock.begin("device")
-            device = device.result() if isinstance(device, Future) else device
-            surfaces = [self.watchers.surfaces] if self.watchers.surfaces else []
-            self.device = device or open_device(config.run.device, *surfaces)
-            self.clock.compiling = lambda: self.device.build_seconds
+            self._open_device(device)
             if checkpoint:
                 self.log.restore(checkpoint.log)
             if not config.run.early_stop:
@@ -143,21 +138,9 @@ class Trainer:
             job = decide(config, self.facts)
             self.log.add_decisions(job.decisions)
             self.tuner = RasterizerTuner(job.rasterizers)
-            build_ahead(self.device, job)  # by threads, while the last photographs are read
-            self.clock.begin("load")
-            images = list(self.photographs.training(config.run.quiet))
-            ring, fetches = 2 * job.config.run.batch_steps, not job.config.depth.depth_lambda
-            photos = Photos(self.device, images, job.config.run.images, ring, fetches)
-            self.clock.begin("setup")
-            inputs = inputs_of(job, self.scene, photos)
-            self.session = session = Session(self.device, job, photos, self._on_batch, inputs)
-            self._device_stack.callback(session.destroy)
-            self.files = RunFiles(self.folder, session, self.photographs)
-            self._host_stack.callback(self.files.close)
-            self.held_out = HeldOut(session, self.files, self.log, self.watchers, self.stopping)
-            self._device_stack.callback(self.held_out.close)
-            state = self._initial.restore_into(session)
-            self.keeper = Keeper(session, self.files, self.log, state)
+            images = self._open_session(job)
+            state = self._initial.restore_into(self.session)
+            self.keeper = Keeper(self.session, self.files, self.log, state)
             self._prepare_folder()
             self.watchers.open(self)
             self.photographs.look_for_blur(images, config.run.quiet)  # which no step waits for
@@ -165,6 +148,36 @@ class Trainer:
         except BaseException:
             self.close()
             raise
+
+    def _take_folder(self) -> None:
+        """Makes the result folder, which other processes leave alone until it is closed."""
+        self._host_stack.callback(remove_empty, make_folder(self.folder))
+        self._host_stack.callback(FolderLock(self.folder).release)
+        remove_abandoned(self.folder)
+
+    def _open_device(self, device: Device | Future[Device] | None) -> None:
+        self.clock.begin("device")
+        device = device.result() if isinstance(device, Future) else device
+        surfaces = [self.watchers.surfaces] if self.watchers.surfaces else []
+        self.device = device or open_device(self.as_given.run.device, *surfaces)
+        self.clock.compiling = lambda: self.device.build_seconds
+
+    def _open_session(self, job: Job) -> list[np.ndarray]:
+        """Makes the session and what reads it. Returns the training photographs."""
+        build_ahead(self.device, job)  # by threads, while the last photographs are read
+        self.clock.begin("load")
+        images = list(self.photographs.training(job.config.run.quiet))
+        ring, fetches = 2 * job.config.run.batch_steps, not job.config.depth.depth_lambda
+        photos = Photos(self.device, images, job.config.run.images, ring, fetches)
+        self.clock.begin("setup")
+        inputs = inputs_of(job, self.scene, photos)
+        self.session = Session(self.device, job, photos, self._on_batch, inputs)
+        self._device_stack.callback(self.session.destroy)
+        self.files = RunFiles(self.folder, self.session, self.photographs)
+        self._host_stack.callback(self.files.close)
+        self.held_out = HeldOut(self.session, self.files, self.log, self.watchers, self.stopping)
+        self._device_stack.callback(self.held_out.close)
+        return images
 
     @property
     def job(self) -> Job:
