@@ -95,6 +95,7 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
     assert train(scene, out, SOLVED) == 0
     said = "".join(capsys.readouterr())
     assert "share --exposure affine, poses, intrinsics, --opacity-decay 0.01" in said
+    assert said.splitlines()[-1] == f"look around in it: hardsplat view {out}"
     scaffold, loaded = Scaffold.of(out / "scaffold"), load_scene(scene)
     assert len(load_splats(scaffold.splats)) <= 233 < len(loaded.points)
     moved = scaffold.scene(loaded)

@@ -7,6 +7,7 @@ tiles/, tiles.json, and what any run leaves: splats.ply, config.toml, metrics.js
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -57,6 +58,8 @@ def train_blocks(config: TrainConfig) -> dict:
         ended = {"plan": planned - started, "whole": time.perf_counter() - started}
         metrics["seconds"] |= ended
         write_json(training.folder / "metrics.json", metrics)
+    tqdm.write(f"result: {training.folder}")
+    tqdm.write(f"look around in it: hardsplat view {shlex.quote(str(training.folder))}")
     return metrics
 
 
