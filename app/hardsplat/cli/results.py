@@ -10,7 +10,7 @@ RESULT_COMMANDS = {
     "view": Command(
         "look at a result, at splats, or at a scene, in a window or in browsers",
         """
-target RESULT|SPLATS|SCENE: result folder, a file of splats, see convert, or a scene, as its first splats
+target RESULT|SPLATS|SCENE: result folder, a file of splats, see convert, or a scene's first splats
 --serve [[HOST:]PORT]: show it in browsers, until Ctrl-C; without HOST only to this machine
 --data-dir PATH: scene whose cameras and photographs are shown (default: the one trained on)
 data_factor: show photographs this many times smaller (default: as trained, else 1)
