@@ -107,8 +107,7 @@ def evaluate_run(
         job = refining_job(gpu, config, rasterizer, views, scene.extent, gaussians)
         cameras = refine_held_out(gpu, job, views, gaussians)
         moved = replace(asked, cameras=cameras)
-        again = measure_all(rasters[0], views, frame, quiet, moved)
-        table["refined"] = summary([replace(m, target=None) for m in again])
+        table["refined"] = summary(measure_all(rasters[0], views, frame, quiet, moved))
     for raster in rasters:
         raster.destroy()
     parameters.destroy()

@@ -307,17 +307,19 @@ def as_splats(
         stack.callback(parameters.destroy)
         raster = draws(parameters)
         stack.callback(raster.destroy)
-        measured = measure_all(raster, views, frame, True, Asked(photos, pictures=False))
-        found = summary([replace(m, target=None) for m in measured])
+        found = summary(measure_all(raster, views, frame, True, Asked(photos, pictures=False)))
     return {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
 
 
-def summary(measured: Sequence[Measured]) -> dict:
+def summary(measured: Iterable[Measured]) -> dict:
     """Means and the table of views, as it goes into JSON; names are those of Measured, of what was
-    measured."""
+    measured. Keeps no pictures."""
     kinds = ("psnr", "ssim", "fitted_psnr", "fitted_ssim", "psnr_antialiased", "ssim_antialiased")
-    names = [n for n in kinds if measured and getattr(measured[0], n) is not None]
-    views = [{"name": m.name, **{name: getattr(m, name) for name in names}} for m in measured]
+    views = []
+    for m in measured:
+        values = {kind: getattr(m, kind) for kind in kinds}
+        views.append({"name": m.name, **{k: v for k, v in values.items() if v is not None}})
+    names = [kind for kind in kinds if views and kind in views[0]]
     means = {name: float(np.mean([view[name] for view in views])) for name in names}
     return {**means, "views": views}
 
