@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
 
 import numpy as np
 
@@ -40,6 +41,26 @@ def fetch_pass(photo_bytes: int) -> ComputePass:
     )
 
 
+def storage_of(
+    device: Device, mode: str, nbytes: int, room: float, fetches: bool
+) -> Literal["gpu", "host", "stream"]:
+    """Where photographs of so many bytes are, by the mode that Photos is given. room: bytes that
+    are left to them on the device. Raises UserError where the device cannot have them there."""
+    in_one = nbytes <= device.max_buffer
+    if mode == "auto" and fetches and in_one and device.physical.kind == "discrete GPU":
+        return "host"
+    if mode == "auto":
+        return "gpu" if in_one and nbytes <= room else "stream"
+    if mode == "stream":
+        return "stream"
+    if not in_one:
+        raise UserError(
+            f"--images {mode}: the photographs need {nbytes >> 20} MiB, {device.name} "
+            f"allows {device.max_buffer >> 20} MiB in one buffer; use --images stream"
+        )
+    return "host" if mode == "host" and fetches else "gpu"
+
+
 class Photos:
     """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once.
     mode: auto, gpu, host or stream. fetches: the steps have a fetch_pass, which `host` takes;
@@ -59,19 +80,10 @@ class Photos:
         self.images, self.pixel_bytes = images, max(im.shape[2] for im in images)
         pixels = [im.shape[0] * im.shape[1] for im in images]
         total, self._stride, self._ring = self._bytes(sum(pixels)), max(pixels), max(ring, 2)
-        in_one = total <= device.max_buffer
-        if mode == "auto" and fetches and in_one and device.physical.kind == "discrete GPU":
-            mode = "host"
-        if mode in ("gpu", "host") and not in_one:
-            raise UserError(
-                f"--images {mode}: the photographs need {total >> 20} MiB, {device.name} "
-                f"allows {device.max_buffer >> 20} MiB in one buffer; use --images stream"
-            )
         budget = device.memory_budget()  # less than its memory where other programs have some
         room = SHARE_OF_MEMORY * min(device.memory_bytes, budget.free if budget else math.inf)
-        fits = in_one and total <= room
-        self.fetched = mode == "host" and fetches
-        self.streamed = mode == "stream" or (mode == "auto" and not fits)
+        storage = storage_of(device, mode, total, room, fetches)
+        self.fetched, self.streamed = storage == "host", storage == "stream"
         self._starts = np.cumsum([0, *(-(-n // 4) * 4 if self.fetched else n for n in pixels)])
         self._whole: Buffer | None = None
         if self.streamed:
@@ -109,7 +121,7 @@ class Photos:
 
     @property
     def pixels(self) -> int:
-        """Puts all photographs there at first."""
+        """Pixels that all photographs take."""
         return int(self._starts[-1])
 
     def _bytes(self, pixels: int) -> int:
@@ -123,6 +135,7 @@ class Photos:
         (self._whole or self.buffer).upload(words, offset=pixel * self.pixel_bytes)
 
     def _put(self, images: list[np.ndarray]) -> None:
+        """Puts all photographs where they stay."""
         if self._whole:
             with ThreadPoolExecutor() as copiers:
                 list(copiers.map(self._upload, map(self._words, images), self._starts.tolist()))
