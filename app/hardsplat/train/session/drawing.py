@@ -64,8 +64,8 @@ class VisibleShare:
         return min(int(TIMES[self._short] * self.share * splats) + MORE, capacity)
 
     def is_short(self, room: int, splats: int, capacity: int) -> bool:
-        """Whether to make more room than that for so many splats: steps may come to see more, or,
-        where memory is short, one has."""
+        """Whether a working set of that room is too small for a model of so many splats: steps may
+        come to see more, or, where memory is short, one has."""
         least = min(LEAST, TIMES[self._short])
         return room < min(int(least * self.share * splats), capacity)
 
