@@ -31,14 +31,7 @@ from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.features.intrinsics import check_lenses
 from hardsplat.train.features.region import TrainedRegion
-from hardsplat.train.job.facts import (
-    WHOLE,
-    DeviceFacts,
-    Facts,
-    NearPlane,
-    ScenePart,
-    training_views,
-)
+from hardsplat.train.job.facts import DeviceFacts, Facts, NearPlane, ScenePart, training_views
 from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
@@ -177,8 +170,8 @@ def gather(
     device: Device,
     splats: int,
     log: Log,
-    part: ScenePart = WHOLE,
-    region: TrainedRegion | None = None,
+    part: ScenePart,
+    region: TrainedRegion | None,
 ) -> Facts:
     """splats: at first. log: of the run so far. part, region: of the scene that is trained. Raises
     UserError for what the device cannot run, and for photographs that do not show the points."""
@@ -285,7 +278,7 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
     return start
 
 
-def print_notes(config: TrainConfig, scene: Scene) -> None:
+def print_notes(config: TrainConfig, scene: Scene, region: TrainedRegion | None = None) -> None:
     """Prints what the user should know of the scene before the training begins."""
     start, run, antialiased = config.start, config.run, config.raster.antialiased
     notes = [*scene.notes]
@@ -315,6 +308,8 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
     if idle := [n for n in ignored_options(config.raster, config.gradient) if n in config.typed]:
         flags = ", ".join(map(flag, idle))
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
+    if region:
+        notes.append(region.note(scene))
     for note in notes:
         tqdm.write(f"note: {note}")
 

@@ -83,8 +83,8 @@ class Trainer:
     session: there is one from the first splats to the last measurement, or as long as watchers keep
     the run open. device: one that is open or about to be; by default opened as the settings say. It
     is left open. photographs: by default those of the scene that the settings name. The run closes
-    them. part: of the scene that is trained, by default all of it. as_given, facts: what the
-    job was decided by.
+    them. part: of the scene that is trained, by default all of it. as_given, facts: what the job
+    was decided by.
     """
 
     session: Session
@@ -120,9 +120,7 @@ class Trainer:
         self._host_stack.callback(self.photographs.close)
         try:
             self.region = region_of(config.scene, self.scene)
-            print_notes(config, self.scene)
-            if self.region:
-                tqdm.write(f"note: {self.region.note(self.scene)}")
+            print_notes(config, self.scene, self.region)
             self._take_folder()
             # by a thread, while the device is opened
             background = self.photographs.background
