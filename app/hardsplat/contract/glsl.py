@@ -86,11 +86,11 @@ def _planes() -> Iterator[str]:
     yield from _EXTENSIONS
     yield f'#include "{FOLDER}splats.glsl"'
     yield from (f"const uint {name} = {number}u;" for name, number in quantities.GRADIENTS.items())
-    for place in quantities.places():
-        q, item = place.quantity, ("float", "vec2", "vec3", "vec4")[place.quantity.width - 1]
+    for offsets in quantities.offsets():
+        q, item = offsets.quantity, ("float", "vec2", "vec3", "vec4")[offsets.quantity.width - 1]
         yield (
-            f"const uint QUANTITY_{q.name} = {place.index}u, PLANE_{q.name} = {place.plane}u, "
-            f"NUMBER_{q.name} = {place.number}u;"
+            f"const uint QUANTITY_{q.name} = {offsets.index}u, "
+            f"PLANE_{q.name} = {offsets.first_plane}u, NUMBER_{q.name} = {offsets.first_number}u;"
         )
         given, plane = "item_", f"PLANE_{q.name}"
         if quantities.most_planes(q) > 1:

@@ -79,8 +79,8 @@ def rate_plans(
     """
     planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
     plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]
-    for place in quantities.places():
-        q, rate = place.quantity, place.quantity.rate
+    for offsets in quantities.offsets():
+        q, rate = offsets.quantity, offsets.quantity.rate
         rests = q.name in known or (frozen and q.of in ("splat", "texel"))
         if rests or not quantities.is_chosen(q, settings):
             continue
@@ -97,7 +97,7 @@ def rate_plans(
             past = np.clip((falls[0] - since) / (steps - since), 0, 1)
             first, (since, until) = first * (last / first) ** past, falls
         for k in range(q.planes(settings["sh_degree"])):
-            plans[place.plane + k] = contract.struct(
+            plans[offsets.first_plane + k] = contract.struct(
                 "RatePlan",
                 first=first,
                 last=last,

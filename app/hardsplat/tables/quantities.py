@@ -149,14 +149,14 @@ QUANTITIES: dict[str, Quantity] = {q.name: q for q in _ROWS}
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a quantity stands: `index` among quantities, its first plane, and the numbers of an
-    item before its own, at the highest SH degree."""
+class Offsets:
+    """Where a quantity stands in the tables of shaders: `index` among quantities, its first plane,
+    and the numbers of an item before its own, at the highest SH degree."""
 
     quantity: Quantity
     index: int
-    plane: int
-    number: int
+    first_plane: int
+    first_number: int
 
 
 def of(kind: Of) -> list[Quantity]:
@@ -188,15 +188,15 @@ def most_planes(quantity: Quantity) -> int:
     return quantity.planes(HIGHEST_DEGREE)
 
 
-def places() -> list[Place]:
-    """All quantities with their places: splats first, then photographs, cameras, texels. Planes
-    that a lower SH degree lacks leave a gap."""
-    found: list[Place] = []
+def offsets() -> list[Offsets]:
+    """Offsets of all quantities: splats first, then photographs, cameras, texels. Planes that a
+    lower SH degree lacks leave a gap."""
+    found: list[Offsets] = []
     plane = 0
     for kind in ORDER:
         number = 0
         for quantity in of(kind):
-            found.append(Place(quantity, len(found), plane, number))
+            found.append(Offsets(quantity, len(found), plane, number))
             plane += most_planes(quantity)
             number += quantity.width * most_planes(quantity)
     return found

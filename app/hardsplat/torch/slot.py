@@ -45,7 +45,7 @@ class Given:
         every = quantities.QUANTITIES.items()
         planes = {name: Planes(link.device, q, 0, q.planes(0)) for name, q in every}
         self._table = plane_table(planes)
-        first = {place.quantity.name: place.plane for place in quantities.places()}
+        first = {row.quantity.name: row.first_plane for row in quantities.offsets()}
         self._rows = [self._table["at"][first[q] : first[q] + 1] for q in PLANES.values()]
 
     def read_from(self, addresses: Sequence[int], n: int, coefficients: int) -> None:

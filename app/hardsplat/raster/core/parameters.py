@@ -96,14 +96,14 @@ def plane_table(planes_of: Mapping[str, Planes]) -> np.ndarray:
     table = np.zeros((), contract.dtype("Planes"))
     for kind, member in zip(quantities.ORDER, _MEMBERS):
         table[member] = quantities.plane_count(kind)
-    for place in quantities.places():
-        q, planes = place.quantity, planes_of[place.quantity.name]
+    for offsets in quantities.offsets():
+        q, planes = offsets.quantity, planes_of[offsets.quantity.name]
         for k in range(planes.count):
-            entry = table["at"][place.plane + k]
+            entry = table["at"][offsets.first_plane + k]
             for role, buffers in planes.buffers.items() if planes.capacity else ():
                 entry[role] = buffers[k].address & 0xFFFFFFFF, buffers[k].address >> 32
-            entry["width"], entry["quantity"] = q.width, place.index
-            entry["number"], entry["within"] = place.number + k * q.width, k
+            entry["width"], entry["quantity"] = q.width, offsets.index
+            entry["number"], entry["within"] = offsets.first_number + k * q.width, k
             entry["source"] = quantities.GRADIENTS[f"GRADIENT_{q.gradient.upper()}"]
             entry["band"] = k + 1 if q.name == "shN" else 0
             entry["centred"] = q.centred
@@ -180,9 +180,9 @@ class Parameters:
     def set_perturbations(self, sizes: Mapping[str, float]) -> None:
         """Tells shaders by how much stochastic gradients move each quantity; those that are not
         named stay where they are."""
-        for place in quantities.places():
-            size, first = sizes.get(place.quantity.name, 0.0), place.plane
-            planes = self._planes[place.quantity.name].count
+        for offsets in quantities.offsets():
+            size, first = sizes.get(offsets.quantity.name, 0.0), offsets.first_plane
+            planes = self._planes[offsets.quantity.name].count
             self._table["at"][first : first + planes]["perturbation"] = size
         self._fixed["planes"].upload(self._table)
 

@@ -15,7 +15,7 @@ from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.quantities import Of
 
 # The first plane of shN, the last quantity of splats.
-_PLANE_shN = next(p.plane for p in quantities.places() if p.quantity.name == "shN")
+_PLANE_shN = next(o.first_plane for o in quantities.offsets() if o.quantity.name == "shN")
 GROUP = contract.CONSTANTS["GROUP"]
 LANES = 64  # of a workgroup of optim/planes.comp
 _ITEMS: dict[Of, str] = {"photograph": "photographs", "camera": "cameras", "texel": "texels"}

@@ -129,8 +129,8 @@ class Bench:
         anything."""
         n, degree = len(self.gaussians), self.gaussians.sh_degree
         terms = loss_terms(TrainConfig().flat(), sh_degree=degree, capacity=n)
-        of_splats = [p for p in quantities.places() if p.quantity.of == "splat"]
-        at = [p.plane + k for p in of_splats for k in range(p.quantity.planes(degree))]
+        of_splats = [o for o in quantities.offsets() if o.quantity.of == "splat"]
+        at = [o.first_plane + k for o in of_splats for k in range(o.quantity.planes(degree))]
         moved = contract.struct("PlaneList", count=len(at))
         moved["at"][: len(at)] = at
         planes = quantities.plane_count("splat")
