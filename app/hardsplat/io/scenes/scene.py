@@ -125,7 +125,8 @@ def load_scene(
     """
     root = Path(data_dir)
     if not root.exists():
-        raise UserError(f"{root}: scene folder not found")
+        what = "scene folder not found; where it has moved, name it: --data-dir SCENE"
+        raise UserError(f"{root}: {what}")
     check_listed(root)
     if data_factor < 1:
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")

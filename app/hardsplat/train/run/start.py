@@ -284,7 +284,8 @@ def print_notes(config: TrainConfig, scene: Scene, region: TrainedRegion | None 
     notes = [*scene.notes]
     if start.init is None and start.init_type == "sfm" and not len(scene.points):
         centre, reach = random_cube(start, scene)
-        around = "({:.3g}, {:.3g}, {:.3g})".format(*centre)
+        shown = np.where(np.abs(centre) < 1e-3 * reach, 0, centre)
+        around = "({:.3g}, {:.3g}, {:.3g})".format(*shown)
         notes.append(
             f"{scene.name} has no points: starting from {start.init_num_pts:,} random ones up to "
             f"{reach:.3g} from {around} along each axis"
