@@ -179,12 +179,7 @@ class BlockTraining:
                 tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
             self._save_config()
             plan = self._plan(smallest)
-        lit = self.settings.exposure
-        self._save_config(
-            exposure=lit.exposure,
-            exposure_until=lit.exposure_until,
-            near_plane=self.settings.scene.near_plane,
-        )
+        self._save_config(**self.scaffold.decided(self.config))
         if not self.config.run.quiet:
             tqdm.write("\n".join(plan.lines(self.polish_steps)))
         return plan
@@ -226,8 +221,7 @@ class BlockTraining:
             shutil.rmtree(joined, ignore_errors=True)
         times.append(time.perf_counter())
         seconds = dict(zip(("blocks", "join", "polish"), np.diff(times).tolist()))
-        trained = self.settings.exposure
-        self.scaffold.leave(folder, trained.exposure_until == 1)
+        self.scaffold.leave(folder, self.settings)
         blocks = {block.name: outcome_of(self._home(block)) for block in plan.blocks}
         steps = sum(blocks[b.name].get("steps", b.steps) for b in plan.blocks) + polished.steps
         metrics: dict = dict(steps=steps, splats=splats, blocks=blocks, seconds=seconds)

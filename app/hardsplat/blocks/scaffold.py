@@ -114,6 +114,11 @@ class Scaffold:
             own["near_plane"] = self.config.scene.near_plane
         return given.changed(pose_opt=False, intrinsics_opt=False, **own)
 
+    def decided(self, given: TrainConfig) -> dict[str, Any]:
+        """The settings, by name, that it decides in the place of `given` for all blocks."""
+        settings = self.settings(given).flat()
+        return {name: settings[name] for name in ("exposure", "exposure_until", "near_plane")}
+
     def scene(self, scene: Scene) -> Scene:
         """The scene with the cameras that the scaffold found. Raises UserError where those are of
         other photographs."""
@@ -141,10 +146,11 @@ class Scaffold:
         rows = {n: v[:, mine] if _of_photographs(n) else v[:, :cameras] for n, v in own.items()}
         return ScenePart(region, rows)
 
-    def leave(self, folder: Path, exposed: bool) -> None:
+    def leave(self, folder: Path, settings: TrainConfig) -> None:
         """Copies to a result folder what measuring and other programs read of photographs and
-        cameras. exposed: the splats there need the exposures. Raises UserError where it cannot be
-        written."""
+        cameras. settings: of the blocks, whose splats may need exposures. Raises UserError where it
+        cannot be written."""
+        exposed = settings.exposure.exposure_until == 1
         try:
             for name in (INTRINSICS_FILE, *[EXPOSURES_FILE] * exposed):
                 if (self.folder / name).is_file():
