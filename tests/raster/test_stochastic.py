@@ -24,7 +24,7 @@ from hardsplat.step.begin import FIT_SCHEDULE_PASSES, record_end
 from hardsplat.step.loss import allocate_loss, loss_passes, loss_terms, record_loss
 from hardsplat.step.photos import pack
 from hardsplat.tables.hardware import ORDERINGS
-from hardsplat.train.measure.measure import evaluation_frame, measure_all
+from hardsplat.train.measure.measure import Evaluator, evaluation_frame, measure_all
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.helpers.scenes import COURTYARD
@@ -210,8 +210,10 @@ def test_training_gains_8_db_over_small_splats(device):
 
     def psnr() -> float:
         where = loaded.held_out, evaluation_frame(config.scene, config.model.sh_degree)
-        measured = measure_all(session.raster, *where, quiet=True)
-        return float(np.mean([m.psnr for m in measured]))
+        evaluator = Evaluator(session.raster)
+        psnrs = [m.psnr for m in measure_all([evaluator], *where, quiet=True)]
+        evaluator.destroy()
+        return float(np.mean(psnrs))
 
     before = psnr()
     for _ in range(6):

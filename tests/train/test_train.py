@@ -359,11 +359,13 @@ def test_views_of_different_sizes(device, mixed):
     session.drain()
     sizes = set()
     frame = evaluation_frame(session.job.config.scene, session.job.config.model.sh_degree)
-    for m in measure_all(session.raster, scene.views[:4], frame, quiet=True):
+    evaluator = Evaluator(session.raster)
+    for m in measure_all([evaluator], scene.views[:4], frame, quiet=True):
         sizes.add(m.image.shape)
         assert m.image.shape == m.photo.shape
         error = np.mean((np.clip(m.image, 0, 1) - m.photo.astype(np.float64) / 255) ** 2)
         assert m.psnr == pytest.approx(-10 * math.log10(error), abs=1e-3)
+    evaluator.destroy()
     assert sizes == {(16, 32, 3), (24, 20, 3)}
 
 

@@ -192,7 +192,7 @@ def test_looks_measure_what_there_is_by_then(on_device, scene, tmp_path, monkeyp
 
     def both(self, views, asked):
         found, again = kept(self, views, asked), replace(asked, photos=None, pictures=False)
-        for a, b in zip(found, self._measures(views, again, as_trained=True), strict=True):
+        for a, b in zip(found, self._measures(views, again), strict=True):
             numbers = [(m.psnr, m.ssim, m.fitted_psnr, m.half_psnr) for m in (a, b)]
             assert numbers[0] == numbers[1], (self.session.step, a.name)
         drawn.append((self.session.drawing.rasterizer, self.session.raster.resources))

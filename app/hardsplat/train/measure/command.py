@@ -25,7 +25,14 @@ from hardsplat.train.features.intrinsics import load_intrinsics
 from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job.facts import canvas_of, training_views
 from hardsplat.train.measure.lpips import Lpips
-from hardsplat.train.measure.measure import Asked, as_splats, evaluation_frame, measure_all, summary
+from hardsplat.train.measure.measure import (
+    Asked,
+    Evaluator,
+    as_splats,
+    evaluation_frame,
+    measure_all,
+    summary,
+)
 
 NAME = "eval"  # of the folder beside what was measured
 WRITTEN = ("eval.json", "renders")
@@ -82,10 +89,11 @@ def evaluate_run(
         backend(gpu, parameters, *canvas, replace(options, antialiased=each), sink=None)
         for each in filters
     ]
+    evaluators = [Evaluator(raster) for raster in rasters]
     frame, quiet = evaluation_frame(c, gaussians.sh_degree), config.run.quiet
-    asked = Asked(fitted=True, colors=colors, filtered=(*rasters[1:], None)[0])
+    asked = Asked(fitted=True, colors=colors)
     measures, distances = [], []
-    for m in measure_all(rasters[0], scene.held_out, frame, quiet, asked):
+    for m in measure_all(evaluators, scene.held_out, frame, quiet, asked):
         measures.append(replace(m, target=None))
         image = m.image
         assert image is not None, "measured without pictures"
@@ -107,7 +115,9 @@ def evaluate_run(
         job = refining_job(gpu, config, rasterizer, views, scene.extent, gaussians)
         cameras = refine_held_out(gpu, job, views, gaussians)
         moved = replace(asked, cameras=cameras)
-        table["refined"] = summary(measure_all(rasters[0], views, frame, quiet, moved))
+        table["refined"] = summary(measure_all(evaluators, views, frame, quiet, moved))
+    for evaluator in evaluators:
+        evaluator.destroy()
     for raster in rasters:
         raster.destroy()
     parameters.destroy()

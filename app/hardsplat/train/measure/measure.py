@@ -82,8 +82,6 @@ class Asked:
     the first alone, not their measures alone. cameras: instead of those of the views. fitted: also
     after a fit of colours, of images as their cameras made them: colors(number, image). gain: of
     that the PSNR alone, not clamped, which takes no further submission. halves: also half_psnr.
-    filtered: draws the same splats with the 2D filter, for psnr_antialiased and ssim_antialiased.
-    evaluator: one of the rasterizer, which is left open.
     """
 
     photos: Iterable[np.ndarray] | None = None
@@ -93,8 +91,6 @@ class Asked:
     gain: bool = False
     colors: Callable[[int, np.ndarray], np.ndarray] | None = None
     halves: bool = False
-    filtered: Rasterizer | None = None
-    evaluator: Evaluator | None = None
 
 
 class Evaluator:
@@ -253,42 +249,33 @@ def evaluation_frame(settings: SceneSettings, sh_degree: int) -> np.ndarray:
 
 
 def measure_all(
-    raster: Rasterizer,
+    evaluators: Sequence[Evaluator],
     views: Sequence[View],
     frame: np.ndarray,
     quiet: bool,
     asked: Asked = Asked(),
 ) -> Iterator[Measured]:
-    """Views one by one. The canvas must hold the largest of them."""
-    colors = asked.colors
-    with ExitStack() as stack:
+    """Views one by one. evaluators: one, and perhaps another of the same splats that draws them
+    with the 2D filter. Their canvas must hold the largest view."""
+    evaluator, *filtered = evaluators
+    colors, photographs = asked.colors, asked.photos
+    if photographs is None:
+        photographs = load_images(views, progress=False)
 
-        def evaluator_of(raster: Rasterizer) -> Evaluator:
-            made = Evaluator(raster)
-            stack.callback(made.destroy)
-            return made
+    def prepared(photo: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        return photo, pack(photo), evaluator.room(photo) if asked.pictures else None
 
-        evaluator = asked.evaluator or evaluator_of(raster)
-        also = evaluator_of(asked.filtered) if asked.filtered else None
-        photographs = asked.photos
-        if photographs is None:
-            photographs = load_images(views, progress=False)
-
-        def prepared(photo: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-            return photo, pack(photo), evaluator.room(photo) if asked.pictures else None
-
-        packed = ahead(photographs, prepared)
-        bar = Bar(views, desc="measuring", unit="view", leave=False, disable=quiet)
-        for i, (view, (photo, words, room)) in enumerate(zip(bar, packed)):
-            colored = partial(colors, view.number) if colors else None
-            camera = asked.cameras[i] if asked.cameras else view.camera
-            own = replace(asked, pictures=asked.pictures or i == 0)
-            measured = evaluator.measure(view.name, camera, photo, frame, own, colored, words, room)
-            if also:
-                plain = Asked(pictures=False)
-                m = also.measure(view.name, camera, photo, frame, plain, words=words)
-                measured.psnr_antialiased, measured.ssim_antialiased = m.psnr, m.ssim
-            yield measured
+    packed = ahead(photographs, prepared)
+    bar = Bar(views, desc="measuring", unit="view", leave=False, disable=quiet)
+    for i, (view, (photo, words, room)) in enumerate(zip(bar, packed)):
+        colored = partial(colors, view.number) if colors else None
+        camera = asked.cameras[i] if asked.cameras else view.camera
+        own = replace(asked, pictures=asked.pictures or i == 0)
+        measured = evaluator.measure(view.name, camera, photo, frame, own, colored, words, room)
+        for each in filtered:
+            m = each.measure(view.name, camera, photo, frame, Asked(pictures=False), words=words)
+            measured.psnr_antialiased, measured.ssim_antialiased = m.psnr, m.ssim
+        yield measured
 
 
 def as_splats(
@@ -307,7 +294,10 @@ def as_splats(
         stack.callback(parameters.destroy)
         raster = draws(parameters)
         stack.callback(raster.destroy)
-        found = summary(measure_all(raster, views, frame, True, Asked(photos, pictures=False)))
+        evaluator = Evaluator(raster)
+        stack.callback(evaluator.destroy)
+        asked = Asked(photos, pictures=False)
+        found = summary(measure_all([evaluator], views, frame, True, asked))
     return {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
 
 

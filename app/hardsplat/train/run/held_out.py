@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -58,23 +59,26 @@ class HeldOut:
         self._held_back: list[np.ndarray] = []  # photographs that are held back
         self._evaluator: Evaluator | None = None  # of training views, from one look to the next
 
+    def _frame(self) -> np.ndarray:
+        c = self.session.job.config
+        degree = min(self.session.step // c.model.sh_degree_interval, c.model.sh_degree)
+        return evaluation_frame(c.scene, degree)
+
     def _measures(
-        self, views: Sequence[View], asked: Asked, quiet: bool = True, as_trained: bool = False
+        self, views: Sequence[View], asked: Asked, quiet: bool = True
     ) -> Iterator[Measured]:
-        """Measurements of measure_all, with the splats of now. as_trained: as steps draw them, with
-        the 2D filter where the run has it."""
-        session, c = self.session, self.session.job.config
-        degree = min(session.step // c.model.sh_degree_interval, c.model.sh_degree)
-        frame = evaluation_frame(c.scene, degree)
-        if as_trained or not c.raster.antialiased:
-            yield from measure_all(session.raster, views, frame, quiet, asked)
-            return
-        plain = session.drawing.without_filter()
-        try:
-            both = replace(asked, filtered=session.raster)
-            yield from measure_all(plain, views, frame, quiet, both)
-        finally:
-            plain.destroy()
+        """Measurements of the splats of now as viewers draw them, and with the 2D filter where the
+        run has it."""
+        with ExitStack() as stack:
+            rasters = [self.session.raster]
+            if self.session.job.config.raster.antialiased:
+                rasters.insert(0, self.session.drawing.without_filter())
+                stack.callback(rasters[0].destroy)
+            evaluators = []
+            for raster in rasters:
+                evaluators.append(Evaluator(raster))
+                stack.callback(evaluators[-1].destroy)
+            yield from measure_all(evaluators, views, self._frame(), quiet, asked)
 
     def example(self) -> Measured | None:
         """The first held-out view, measured now; None where none is held out, where there is no
@@ -111,13 +115,14 @@ class HeldOut:
         return [self.scene.views[self.scene.train[i]] for i in which]
 
     def _as_trained(self, views: Sequence[View], asked: Asked) -> list[Measured]:
+        """Measurements of the splats of now as steps draw them."""
         session, made = self.session, self._evaluator
         with self.log.off_clock("measuring"):
             if made is None or made.raster is not session.raster:
                 self.close()
                 self._evaluator = made = Evaluator(session.raster)
-            own = replace(asked, pictures=False, evaluator=made)
-            return list(self._measures(views, own, as_trained=True))
+            numbers = replace(asked, pictures=False)
+            return list(measure_all([made], views, self._frame(), True, numbers))
 
     def close(self) -> None:
         """Frees what looks at photographs that are held back have kept."""
