@@ -6,7 +6,6 @@ splats.ply, ckpts/, renders/ (renders and their photographs).
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -55,7 +54,6 @@ BAR = (
     "{rate_noinv_fmt}{postfix}"
 )
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
-_log = logging.getLogger("hardsplat")
 
 
 def run_training(
@@ -308,11 +306,7 @@ class Trainer:
         work = splats * s.width * s.height
         if not tuner.due(work):
             return
-        if chosen := tuner.choose(s, stop - s.step, work, lambda: self.log.off_clock("auto")):
-            trial = tuner.trials[-1]
-            ranked = sorted(trial["ms"].items(), key=lambda item: item[1])
-            timed, n = ", ".join(f"{name} {ms:.3g} ms" for name, ms in ranked), trial["splats"]
-            _log.debug("rasterizer %s: a step with %d splats takes %s", chosen, n, timed)
+        if tuner.choose(s, stop - s.step, work, lambda: self.log.off_clock("auto")):
             self._save_settings()
 
     def _batch_steps(self, stop: int) -> int:

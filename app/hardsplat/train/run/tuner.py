@@ -8,6 +8,7 @@ splats, times their pixels, have grown tenfold, for those that can have become t
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -25,6 +26,7 @@ MARGIN = 0.03  # of noise, for which the rasterizer is not changed
 # times the best: then a rasterizer's own variants, which might make it faster, are not looked for
 HOPELESS = 2.5
 OffClock = Callable[[], AbstractContextManager]
+_log = logging.getLogger("hardsplat")
 
 
 class RasterizerTuner:
@@ -78,9 +80,10 @@ class RasterizerTuner:
         chosen = before if before in ms and ms[before] <= (1 + MARGIN) * ms[best] else best
         with off_clock():
             session.switch_rasterizer(chosen)
-        self.trials.append(
-            {"step": step, "splats": session.store.count(), "ms": ms, "chosen": chosen}
-        )
+        splats = session.store.count()
+        self.trials.append({"step": step, "splats": splats, "ms": ms, "chosen": chosen})
+        ranked = ", ".join(f"{name} {ms[name]:.3g} ms" for name in sorted(ms, key=ms.__getitem__))
+        _log.debug("rasterizer %s: a step with %d splats takes %s", chosen, splats, ranked)
         self._ms, self._work = ms, work
         return chosen
 
