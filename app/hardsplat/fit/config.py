@@ -67,8 +67,8 @@ class FitConfig(Owner):
     seed: int = option(0, "of every random number")
     device: str | None = option(
         None,
-        "GPU to run on, by number or part of its name (hardsplat doctor lists them)",
-        shown="$HARDSPLAT_DEVICE, else the first",
+        "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
+        shown="chosen automatically",
     )
     quiet: bool = option(False, "no progress bar")
     verbose: bool = option(False, "print more")

@@ -62,8 +62,8 @@ class FitSettings(TypedDict, total=False):
     seed: int
     """of every random number (default: 0)"""
     device: str | int
-    """GPU to run on, by number or part of its name (hardsplat doctor lists them) (default:
-    $HARDSPLAT_DEVICE, else the first)"""
+    """Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE) (default: chosen
+    automatically)"""
     quiet: bool
     """no progress bar (default: False)"""
     verbose: bool
