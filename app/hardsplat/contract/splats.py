@@ -44,7 +44,7 @@ SPLATS = subsystem(
             "uint of_splats": "planes of splats, which come first",
             "uint of_photographs": "planes of photographs, which come next",
             "uint of_cameras": "planes of cameras",
-            "uint of_texels": "planes of texels",
+            "uint of_texels": "planes of the texels of the sky",
             f"Plane at[{MAX_PLANES}]": "",
         },
         "Splat2D": {

@@ -190,7 +190,7 @@ def clean(
 
             costs = _affordable(len(order), without)
     count = max(costs)
-    everything = load_splats(file)  # with those that show what is behind, after the others
+    everything = load_splats(file)  # with the splats that show the sky, behind the others
     kept = np.delete(np.arange(len(everything)), order[:count])
     save_splats(path, everything[kept], antialiased)
     unseen = int(evidence.unseen[order[:count]].sum())

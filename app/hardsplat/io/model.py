@@ -89,15 +89,15 @@ def _checked(path: Path, texels: np.ndarray) -> Sky:
     return Sky(texels)
 
 
-def load_model(file: Path, alone: bool = False) -> Gaussians:
+def load_model(file: Path, sky: bool = True) -> Gaussians:
     """Splats of a file as hardsplat draws them: before the sky of a checkpoint, or of the result in
-    whose folder a .ply lies, instead of the splats that show it. alone: without either. Raises
+    whose folder a .ply lies, instead of the splats that show it. sky: else without either. Raises
     UserError like load_splats."""
     gaussians = load_splats(file)
     if file.suffix == ".npz" and checkpoints.holds(file):
         found = Sky.of_planes(checkpoints.load(file).buffers)
         found = found and _checked(file, found.texels)
-        return replace(gaussians, sky=None if alone else found, check=False)
+        return replace(gaussians, sky=found if sky else None, check=False)
     path = file.with_name(NAME)
     if file.suffix != ".ply" or not path.is_file():
         return gaussians
@@ -105,7 +105,7 @@ def load_model(file: Path, alone: bool = False) -> Gaussians:
     kept = len(gaussians) - splats
     if kept < 1 or not _is_sphere(gaussians.means[kept:]):  # the file is another by now
         return gaussians
-    return replace(gaussians[:kept], sky=None if alone else found, check=False)
+    return replace(gaussians[:kept], sky=found if sky else None, check=False)
 
 
 def _is_sphere(means: np.ndarray) -> bool:

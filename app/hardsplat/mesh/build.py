@@ -223,7 +223,7 @@ def opened(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:
         raise UserError(f"{file}: {why}; add --data-dir SCENE")
     scene = scene_of(file, c)
     cameras = [scene.views[i].camera for i in scene.train]
-    gaussians, backend = load_model(file, alone=True), BACKENDS["tiled"]
+    gaussians, backend = load_model(file, sky=False), BACKENDS["tiled"]
     frame = frame_data(gaussians.sh_degree, BACKGROUNDS[c.background], c.near_plane)
     options = backend.options.of(config.raster, config.gradient)
     gpu = open_device(config.run.device)

@@ -116,7 +116,7 @@ def render(
     tree = tree_of(file, max_splats, gpu)
     near = config.scene.near_plane
     streamed = StreamedSplats(tree, gpu, near, max_splats) if tree else None
-    gaussians = streamed or load_model(file, alone=look.background is not None)
+    gaussians = streamed or load_model(file, sky=look.background is None)
     degree = gaussians.sh_degree if look.sh_degree is None else look.sh_degree
     if not 0 <= degree <= gaussians.sh_degree:
         expected = f"expected a degree of 0 to {gaussians.sh_degree}, which {file} has"

@@ -17,7 +17,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Fill, Pipeline, filled
 from hardsplat.tables import quantities
 
-# as StepSettings numbers them; texels are put over black
+# as StepSettings numbers them; a sky is put over black
 BACKGROUND_MODES = {"black": 0, "white": 1, "random": 2, "sphere": 0}
 BETA2, EPS = 0.999, 1e-15  # decay of the variance; what keeps Adam's division finite
 _END_READS = ("frame", "counts", "loss_terms", "term_sums")
@@ -73,7 +73,7 @@ def rate_plans(
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
-    settings: all by name. extent: scene radius, world units. frozen: splats and texels rest too.
+    settings: all by name. extent: scene radius, world units. frozen: splats and the sky rest too.
     known: names of quantities that rest. ends: steps from which quantities rest, by name. falls:
     steps from and to which the rates of the former fall to their ends, where it is so.
     """

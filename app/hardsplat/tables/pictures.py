@@ -29,7 +29,7 @@ BACKGROUNDS = {
     "white": (1.0,) * 3,
     "random": (0.0,) * 3,
     "sphere": (0.0,) * 3,
-}  # random: training only; sphere: behind texels that are drawn with the splats
+}  # random: training only; sphere: behind a sky that is drawn with the splats
 
 HALF = math.sqrt(2 * math.log(2))  # exp(-HALF^2 / 2) = 1/2
 
