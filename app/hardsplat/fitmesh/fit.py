@@ -27,6 +27,7 @@ from hardsplat.io.scenes.views import View, load_images
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.stages import stage_medians
 from hardsplat.results.folder import archive_run, check_folder, make_folder
+from hardsplat.results.metrics import held_out_views
 from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME, save_settings
 from hardsplat.settings.train import scene_folder
@@ -180,7 +181,7 @@ class MeshFitter:
         if held_out:
             iou, psnr, alone = held_out.values()
             quality = f"IoU {iou:.4f}, PSNR {psnr:.2f} dB ({alone:.2f} on the object alone)"
-            reached = f"{quality} on {len(views)} held-out views; "
+            reached = f"{quality} on {held_out_views(len(views))}; "
         done = f"{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s"
         print(f"{reached}{done} on {self.device.name}; everything is in {self.folder}")
         return metrics

@@ -19,6 +19,11 @@ def quality(evaluation: dict) -> str:
     return f"PSNR {decibels(evaluation)}, SSIM {evaluation['ssim']:.4f}"
 
 
+def held_out_views(n: int) -> str:
+    """n of them, in words."""
+    return f"{n} held-out view{'s' * (n != 1)}"
+
+
 def decibels(evaluation: dict) -> str:
     """PSNR of an evaluation, and under their own names those that were measured beside it."""
     beside = {

@@ -21,7 +21,7 @@ from hardsplat.io.splats import is_antialiased, load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import PageScene, write_page
-from hardsplat.results.metrics import last_evaluation, quality
+from hardsplat.results.metrics import held_out_views, last_evaluation, quality
 from hardsplat.settings.option import check_known
 from hardsplat.settings.presets import SAVED_NAME, load_config, read_saved
 from hardsplat.settings.train import FIELDS, NAMES, TrainConfig
@@ -113,7 +113,7 @@ class Result:
         m, last = self.metrics, last_evaluation(self.metrics)
         shown = "not measured: no held-out views"
         if last:
-            shown = f"{quality(last)} on {len(last['views'])} held-out views"
+            shown = f"{quality(last)} on {held_out_views(len(last['views']))}"
         return "\n".join(
             (
                 f"{Path(m['scene']).name}: {m['steps']} steps on {m['device']['name']}",

@@ -16,6 +16,7 @@ from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.results.edited import scene_of
 from hardsplat.results.folder import archive_run, check_folder, make_folder
+from hardsplat.results.metrics import held_out_views
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME
@@ -134,7 +135,8 @@ def evaluate_run(
 
 
 def _print(table: dict) -> None:
-    lines = [*table["views"], {**table, "name": f"mean of {len(table['views'])} held-out views"}]
+    name = f"mean of {held_out_views(len(table['views']))}"
+    lines = [*table["views"], {**table, "name": name}]
     lines += [{**table["refined"], "name": "mean with refined poses"}] if "refined" in table else []
     for line in lines:
         print(

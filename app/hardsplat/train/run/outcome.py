@@ -13,7 +13,7 @@ from tqdm import tqdm
 from hardsplat.base.version import __version__
 from hardsplat.report.stages import stage_table
 from hardsplat.results.folder import resume_command
-from hardsplat.results.metrics import last_evaluation, quality
+from hardsplat.results.metrics import held_out_views, last_evaluation, quality
 from hardsplat.train.job.job import Job
 from hardsplat.train.run.files import REPORT
 from hardsplat.train.session.session import Session
@@ -84,7 +84,7 @@ def print_outcome(
         print(stage_table(metrics["stage_ms"]))
     shown = ""
     if last := last_evaluation(metrics):
-        shown = f"{quality(last)} on {len(last['views'])} held-out views; "
+        shown = f"{quality(last)} on {held_out_views(len(last['views']))}; "
     elif interrupted and views:
         shown = f"interrupted, so not measured (hardsplat eval {named} does it); "
     if job.out_of_core:
