@@ -107,7 +107,7 @@ def _marks(model: Parameters) -> dict[str, int]:
 class WorkingSet:
     """Room for `capacity` splats of a model, which a rasterizer draws instead of it.
 
-    Photographs and cameras are the model's; texels are not drawn. moments, statistics: as of
+    Photographs and cameras are the model's; a sky is not drawn. moments, statistics: as of
     Parameters. Raises OutOfMemory with nothing allocated.
     """
 
