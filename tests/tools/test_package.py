@@ -102,8 +102,21 @@ def test_the_wheel_holds_every_shader_module_and_preset(wheel):
     assert {name.split("/")[0] for name in names} == {"hardsplat", record.split("/")[0]}
 
 
+ONE_SPLAT = """
+import numpy as np
+from hardsplat import Camera, Gaussians, Renderer
+splat = Gaussians([[0, 0, 2]], [[1, 0, 0, 0]], [[.2, .2, .2]], [.5], np.ones((1, 1, 3)))
+renderer, camera = Renderer(), Camera(np.eye(4), [[16, 0, 8], [0, 16, 8], [0, 0, 1]], 16, 16)
+image, T = renderer.forward(splat, camera)
+print(image.max() > 0.3, renderer.backward(np.ones((16, 16, 3)))["sh"].min() > 0)
+"""
+
+
+def test_an_installed_wheel_renders_and_differentiates(installed):
+    assert installed("-c", ONE_SPLAT).split() == ["True", "True"]
+
+
 def test_an_installed_wheel_trains(installed, scene, tmp_path):
-    """The doctor draws with every variant there, and finds gradients."""
     assert "ready: " in installed(*argv("-m hardsplat doctor"))
     train = argv("-m hardsplat train", scene, "--max-steps 3 --quiet --result-dir")
     installed(*train, tmp_path / "preset", *argv("--config quick"))
