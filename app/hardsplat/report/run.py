@@ -18,7 +18,6 @@ from hardsplat.model.gaussians import OWN, Gaussians, activated
 from hardsplat.page.choose import Choice
 from hardsplat.page.export import PageScene, small_choice, small_viewer, source
 from hardsplat.report import charts
-from hardsplat.report.charts import curves
 from hardsplat.report.page import data_uri, pictures, template_of, write_page
 from hardsplat.report.stages import by_stage
 from hardsplat.results.metrics import last_evaluation
@@ -42,7 +41,7 @@ def prepare() -> None:
     first ones take half a second."""
     nothing = dict(step=[1, 10, 100], loss=[1.0, 0.1, 0.01], seconds=[1.0, 2.0, 3.0])
     nothing |= dict(psnr=[10.0, 20.0, 30.0], splats=[1000, 2000, 3000])
-    charts.png(curves({"curve": nothing, "evaluations": []}))
+    charts.png(charts.curves({"curve": nothing, "evaluations": []}))
     pictures([np.zeros((8, 8, 3), np.uint8)])
     template_of(TEMPLATE)
 
@@ -64,7 +63,7 @@ def write_report(
     with ThreadPoolExecutor(1) as pool:
         encoding = pool.submit(_views, folder, last, comparisons or {})
         if metrics["curve"]["step"]:
-            curve = charts.png(curves(metrics))
+            curve = charts.png(charts.curves(metrics))
             with written(folder / CURVES):
                 (folder / CURVES).write_bytes(curve)
         views, shown = encoding.result()

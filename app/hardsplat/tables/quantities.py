@@ -97,6 +97,11 @@ class Quantity:
 GRADIENTS = {"GRADIENT_NONE": 0, "GRADIENT_PLANE": 1, "GRADIENT_SH": 2}
 
 
+def _degree_of(plane: int) -> int:
+    """The SH degree from which plane k of shN, coefficient k + 1, is in use."""
+    return 1 if plane < 3 else 2 if plane < 8 else 3
+
+
 def _planes(count: int) -> Callable[[int], int]:
     return lambda degree: count
 
@@ -123,7 +128,7 @@ _ROWS = (
              perturbation=0.1, properties=("f_dc_0", "f_dc_1", "f_dc_2")),
     Quantity("shN", "splat", 3, Rate("shN_lr", every="shN_every"), gradient="sh",
              planes=lambda degree: (degree + 1) ** 2 - 1,
-             joins=lambda plane: 1 if plane < 3 else 2 if plane < 8 else 3,
+             joins=_degree_of,
              perturbation=0.05, properties=("f_rest_{}",), spills=True),
     # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
     # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which

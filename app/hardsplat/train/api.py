@@ -158,9 +158,8 @@ class Result:
         the value of a cell."""
         # plots, which training imports in a thread
         from hardsplat.report import charts
-        from hardsplat.report.charts import curves
 
-        figure = curves(self.metrics)
+        figure = charts.curves(self.metrics)
         # notebooks show figures of pyplot alone by themselves
         figure._repr_svg_ = lambda: charts.svg(figure).decode()
         return figure
