@@ -59,8 +59,8 @@ STOCHASTIC = (
 )
 # Of splats, without being trained; a strategy keeps one of them, or none.
 STATISTICS = ("grow_stats", "score_stats")
-# What densification marks splats with.
-_MARKS = ("flags", "flag_sums", "holes")
+# What densification marks all splats with, between steps.
+MARKS = ("flags", "holes")
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,14 @@ def packed(each: Mapping[str, Need], shown: float, out_of_core: bool) -> dict[st
     out_of_core: quantities that spill are in the host's memory. They count for the size of the
     largest allocation alone.
     """
-    kept, far = {*STATISTICS, *_MARKS}, set[str]()
+    kept, far = {*STATISTICS, "flag_sums"}, set[str]()
     for q in quantities.of("splat"):
         (far if q.spills and out_of_core else kept).update((q.name, q.moments))
     out = {}
     for name, need in each.items():
         largest = need.largest if name in kept | far else shown * need.largest
         out[name] = replace(need, total=(shown + (name in kept)) * need.total, largest=largest)
-    return out
+    return out | {name: replace(each[name], lives=None) for name in MARKS}
 
 
 def host_bytes(each: Mapping[str, Need]) -> float:

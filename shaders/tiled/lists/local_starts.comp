@@ -9,7 +9,7 @@ layout(local_size_x = GROUP) in;
 layout(constant_id = 6) const uint BUCKET = 512u;  // splats, see buckets.glsl
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
-BUFFER_pair_splats(readonly)
+BUFFER_pair_splats(readonly writeonly)  // its length
 BUFFER_tile_changes(restrict)
 BUFFER_tile_starts(restrict coherent)
 BUFFER_tile_cursors(writeonly)

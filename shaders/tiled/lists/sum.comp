@@ -10,7 +10,7 @@ layout(constant_id = 6) const uint BUCKET = 512u;  // splats, see buckets.glsl
 layout(constant_id = 29) const bool WHOLE = false;  // lists have all pairs or none
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
-BUFFER_pair_tiles(readonly)
+BUFFER_pair_tiles(readonly writeonly)  // its length
 BUFFER_pair_sums(restrict)
 #include "scan.glsl"
 

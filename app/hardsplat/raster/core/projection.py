@@ -237,8 +237,8 @@ class Perspective(Projection):
         if self._packed:
             working.record_cull(recorder, run)
         recorder.run(run["sizes"], threads=(1,))
-        if self._packed:
-            working.record_moves(recorder, run, False, "values")
+        if self.sink and self.sink.packed:
+            working.record_moves(recorder, run, False, "values", *self.sink.statistics)
         recorder.run(run["project"], indirect="splat_groups")
         if self.in_order:
             record_sort(recorder, run)
@@ -246,8 +246,8 @@ class Perspective(Projection):
     def record_backward(
         self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int, adds: bool = False
     ) -> None:
-        if self.sink and self.sink.packed:
-            working.record_moves(recorder, run, False, "moments", *self.sink.statistics)
+        if self._packed:
+            working.record_moves(recorder, run, False, "moments")
         recorder.run(run[f"project backward{' added' * adds}"], indirect="splat_groups")
         if self.sink:
             record_splats(recorder, run, self.sink, capacity, adds)

@@ -1,7 +1,7 @@
 """A working set: the splats of a model that one view may show, in buffers of their number.
 
     cull, scan, list: model -> working, counts.splats (ascending, one bit a splat in between)
-    gather: values of all planes before the projection; moments and statistics before Adam
+    gather: values of all planes and statistics before the projection; moments before Adam
     put: values, moments and statistics of the planes that the step has moved
 
 Only splats that a view may show are touched in planes of the host's memory. Between gather and put

@@ -66,7 +66,7 @@ def list_passes(
     specialization constants of buckets. lanes: of a subgroup. whole: lists have all pairs or
     none."""
     if in_order:
-        reads, writes = ("camera", "counts", "pair_sums", "pair_tiles"), ("counts", "indirect")
+        reads, writes = ("camera", "counts", "pair_sums"), ("counts", "indirect")
         spec = {**share, "WHOLE": whole}
         total = ComputePass("tile sum", "tiled/lists/sum.comp", reads, (*writes, "pair_sums"), spec)
         return [total, *sorted_lists(tiles, lanes)]
@@ -75,7 +75,7 @@ def list_passes(
         ComputePass(
             "tile starts",
             "tiled/lists/local_starts.comp",
-            ("camera", "counts", "pair_splats", "tile_changes", "tile_starts"),
+            ("camera", "counts", "tile_changes", "tile_starts"),
             starts,
             share,
         ),

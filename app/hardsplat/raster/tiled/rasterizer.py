@@ -18,7 +18,7 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
-from hardsplat.contract.footprint import Need
+from hardsplat.contract.footprint import MARKS, Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import allocate_all, allocate_overlaid
@@ -54,18 +54,22 @@ TILE = contract.CONSTANTS["TILE"]
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
 # Scratch of a training step in one memory: the first and the last of these parts of the step in
-# which it has something to keep. Draws of scores come after the gradients, and read checkpoints.
-PROJECT, SORT, COUNT, LIST, DRAW, GRADIENTS, SCORES = range(7)
+# which it has something to keep. DRAW: forward, scores, backward. BETWEEN: two steps.
+PROJECT, SORT, COUNT, LIST, DRAW, GRADIENTS, BETWEEN = range(7)
 LIVES = {
     **dict.fromkeys(("splats2d", "colors2d"), (PROJECT, COUNT)),
-    "keys": (PROJECT, LIST),
-    **dict.fromkeys(("keys_alt", "order_alt"), (SORT, SORT)),
+    "keys": (PROJECT, SORT),
+    **dict.fromkeys(("keys_alt", "order_alt", "digit_counts"), (SORT, SORT)),
+    "order": (SORT, COUNT),
     "tile_spans": (COUNT, LIST),
-    "pair_tiles": (PROJECT, LIST),  # how many fit is read before
-    **dict.fromkeys(("pair_tiles_alt", "pair_splats_alt", "pair_keys"), (LIST, LIST)),
-    "checkpoints": (DRAW, SCORES),
+    **dict.fromkeys(("pair_tiles", "pair_tiles_alt", "pair_splats_alt"), (LIST, LIST)),
+    **dict.fromkeys(("pair_digits", "pair_keys"), (LIST, LIST)),
+    "pair_splats": (LIST, DRAW),
+    "checkpoints": (DRAW, DRAW),
     **dict.fromkeys(("d_colors", "directions"), (GRADIENTS, GRADIENTS)),
+    **dict.fromkeys(MARKS, (BETWEEN, BETWEEN)),
 }
+_LOCAL = {"keys": (PROJECT, LIST)}  # of the above, where tiles sort their own splats
 _LISTS = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
 # Draws of a frame whose pairs are not listed.
 _UNLISTED: dict = {"share": "tiled/share_all.glsl", "walk": "tiled/walk.glsl"}
@@ -290,8 +294,11 @@ class TiledRasterizer(Rasterizer):
             forward = self.tiles * subgroups(device.subgroup_size, FORWARD_PIXELS)
             nbytes["reaches"] = forward * contract.itemsize("reaches")
         self._overlaid: dict[str, int] = {}
-        if self._trains:
-            self.lives = LIVES
+        sink = self.projection.sink
+        if self._trains and sink:
+            self.lives = LIVES if self.projection.in_order else {**LIVES, **_LOCAL}
+            if not sink.packed:  # else those of the whole model are marked
+                nbytes |= contract.nbytes(dict.fromkeys(MARKS, self._capacity))
             self._overlaid = {name: nbytes.pop(name) for name in LIVES if name in nbytes}
         super()._allocate(nbytes)
         self._allocate_lists()

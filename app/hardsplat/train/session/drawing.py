@@ -138,7 +138,9 @@ class Drawing:
             self.working = self._owned.add(working)
         raster = backend(device, self._drawn, *job.views.canvas, options, sink=sink)
         self.raster = self._owned.add(raster)
-        self._scratch: dict[str, Buffer | Image] = {**allocate_refine(device, store.capacity)}
+        self._scratch: dict[str, Buffer | Image] = {
+            **allocate_refine(device, store.capacity, without=raster.resources)
+        }
         self._owned.add_all(self._scratch.values())
         self.runner.update({"loss_terms": terms})
         sums = Buffer(device, term_sums_bytes(terms), "term_sums")

@@ -176,13 +176,13 @@ class TrainingStep:
         if draws_depth(self._parts):
             compare_depth = partial(self._record, "depth")
             record_depth_supervised_step(recorder, raster, self._compare, compare_depth)
+            if scores:  # not after the loss, when d_splats2d has what depth gave
+                self.strategy.record_scores(recorder, run, raster)
         else:
-            raster.record_step(recorder, self._compare)
+            raster.record_step(recorder, partial(self._compare, scores=scores))
         self._record("gradients", recorder)
         record_others(recorder, raster.pipelines, self._moving)
         self._record("moved", recorder)
-        if scores:
-            self.strategy.record_scores(recorder, run, raster)
         raster.projection.record_return(recorder, raster.pipelines)
         record_passes(recorder, run, self.strategy.after_adam)
         begin.record_end(recorder, run)
@@ -192,10 +192,12 @@ class TrainingStep:
             if record := part.record.get(when):
                 record(recorder, self._run, self.raster.width, self.raster.height)
 
-    def _compare(self, recorder: Recorder) -> None:
+    def _compare(self, recorder: Recorder, scores: bool = False) -> None:
         recorder.end_beside()
         record_loss(recorder, self._run, self.raster.width, self.raster.height)
         self._record("compared", recorder)
+        if scores:
+            self.strategy.record_scores(recorder, self._run, self.raster)
 
     def record_sizes(self, recorder: Recorder) -> None:
         """Work sizes that follow from counts.splats."""

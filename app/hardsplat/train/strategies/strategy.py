@@ -3,7 +3,7 @@ what strategies share: settings, scratch, ranks of flagged splats, the splats th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -66,9 +66,9 @@ class Strategy:
 
     settings: with --cap-max resolved by `budget`. steps: of the run.
     grows: each step adds the gradients of positions on screen to grow_stats. scores: some
-    steps draw scores after their gradients. resets: opacities are reset. statistics: buffers of the
-    contract, one element a splat, that it keeps from step to step; they grow with the splats and
-    are saved. actions: the passes of what is done between steps, by name, and of what only
+    steps draw scores before their gradients. resets: opacities are reset. statistics: buffers of
+    the contract, one element a splat, that it keeps from step to step; they grow with the splats
+    and are saved. actions: the passes of what is done between steps, by name, and of what only
     measures; they take parameters, moments, counts.splats and indirect.splat_groups as a step
     leaves them, and leave the same. after_adam: passes at the end of every step.
     """
@@ -136,7 +136,7 @@ class Strategy:
         return False
 
     def record_scores(self, recorder: Recorder, run: Pipelines, raster: Rasterizer) -> None:
-        """Records the end of a step that draws scores."""
+        """Records the draws of scores, while d_splats2d is clean, and leaves it so."""
 
 
 class Refining(Strategy):
@@ -232,9 +232,11 @@ def refine_settings(settings: DensifySettings, extent: float) -> np.ndarray:
     )
 
 
-def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
+def allocate_refine(
+    device: Device, capacity: int, without: Container[str] = ()
+) -> dict[str, Buffer]:
     """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a
-    splat. ticket_counts and turn are zero."""
+    splat. ticket_counts and turn are zero. without: buffers that are there."""
     sizes = {
         "flags": capacity,
         "flag_sums": -(-capacity // GROUP) + 1,
@@ -243,7 +245,8 @@ def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
         "admitted": 1,
         "turn": 1,
     }
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    nbytes = contract.nbytes({name: n for name, n in sizes.items() if name not in without})
+    buffers = allocate_all(device, nbytes)
     for name in ("ticket_counts", "turn"):
         buffers[name].fill(0)
     return buffers
