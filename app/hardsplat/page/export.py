@@ -40,6 +40,7 @@ _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene 
 _PICTURE_BYTES = 60_000  # that it may take; a first guess
 _VIEWER = ("controls.js", "painter.js", "input.js", "viewer.js")
 _WORKER = ("sort.js", "decode.js")
+VIEWER = "viewer.html"  # the template of one
 SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag")
 
 
@@ -160,7 +161,7 @@ def _viewer(
     view = view_header(gaussians, shown, most_cameras)
     header = {**packed.header, **view}
     size = view["cameras"][0]["size"]
-    return template("viewer.html").render(
+    return template(VIEWER).render(
         whole=whole,
         keys=keys.rows(page=True),
         title=shown.title,
@@ -178,7 +179,7 @@ def view_header(gaussians: Gaussians, shown: PageScene, most_cameras: int = MOST
     """What the viewer needs besides splats, as JSON holds it."""
     setting = scene_bounds(gaussians, list(shown.cameras.values()), shown.up)
     cameras = dict(shown.cameras) or {"start": _from_afar(setting)}
-    entries = [_entry(name, camera) for name, camera in cameras.items()]
+    entries = list(cameras.items())
     return {
         "title": shown.title,
         "near": shown.near,
@@ -186,7 +187,7 @@ def view_header(gaussians: Gaussians, shown: PageScene, most_cameras: int = MOST
         "antialiased": shown.antialiased,
         "up": _rounded(setting.up),
         "centre": _rounded(setting.centre),
-        "cameras": [entries[i] for i in spread(len(entries), most_cameras)],
+        "cameras": [_entry(*entries[i]) for i in spread(len(entries), most_cameras)],
     }
 
 
@@ -291,7 +292,7 @@ def write_stream_page(folder: Path, title: str) -> None:
 
 def module() -> str:
     """hardsplat.js: the viewer as a module of one file, which exports `load`."""
-    viewer = template("viewer.html").render(
+    viewer = template(VIEWER).render(
         whole=False,
         keys=keys.rows(page=True),
         title="scene",

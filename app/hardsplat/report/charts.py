@@ -103,17 +103,19 @@ def svg(figure) -> bytes:
     return out.getvalue()
 
 
-def curves(metrics: dict):
+def curves(metrics: dict, page=None):
     """A matplotlib Figure of loss, PSNR and number of splats by step, and of steps per second by
-    training time."""
-    page, curve = figure(12, 8, left=0.85), metrics["curve"]
-    (loss, quality), (splats, rate) = page.subplots(2, 2)
+    training time. page: an earlier one, which is drawn anew: its axes and ticks are there."""
+    page, curve = page or _empty_curves(), metrics["curve"]
+    loss, quality, splats, rate = page.axes
+    for axes in page.axes:
+        for line in (*axes.lines,):
+            line.remove()
+        axes.relim()
+        axes.autoscale()
     steps = curve["step"]
     style: dict = dict(linewidth=1.2, **(dict(marker=".", markersize=4) if len(steps) < 40 else {}))
     loss.plot(steps, curve["loss"], color=COLORS[0], **style)
-    loss.set_yscale("log")
-    plain_numbers(loss.yaxis)
-    loss.set(ylabel="loss, mean of a batch", title="Loss: L1 + D-SSIM")
     label = "training views, mean of a batch"
     quality.plot(steps, curve["psnr"], color=COLORS[1], label=label, **style)
     for measured, color, label in (
@@ -123,22 +125,32 @@ def curves(metrics: dict):
         if measured:
             at, psnrs = ([each[name] for each in measured] for name in ("step", "psnr"))
             quality.plot(at, psnrs, color=color, linestyle="--", marker="o", label=label)
-    quality.set(ylabel="PSNR [dB]", title="Quality")
     quality.legend(loc="lower right")
     splats.plot(steps, [n / 1000 for n in curve["splats"]], color=COLORS[0], **style)
-    splats.set(ylabel="splats [thousands]", title="Number of splats")
     # steps that were made before times were kept have none
     seconds = np.array(curve.get("seconds") or [None] * len(steps), float)
     rate.plot(*_speed(np.array(steps), seconds), color=COLORS[0], linewidth=1.2)
-    rate.set(ylabel="steps per second", xlabel="training time [s]", title="Speed")
-    for axes in (loss, quality, splats):
-        axes.set_xlabel("step")
-    for axes in page.axes:
-        axes.grid(alpha=0.3)
-        # whose place is otherwise found from all words around it, a third of the time of a plot
-        axes.set_title(axes.get_title(), y=1.0)
     splats.set_ylim(bottom=0)
     rate.set_ylim(bottom=0)
+    return page
+
+
+def _empty_curves():
+    """The figure of `curves` without any."""
+    page = figure(12, 8, left=0.85)
+    loss, quality, splats, rate = page.subplots(2, 2).flat
+    loss.set_yscale("log")
+    plain_numbers(loss.yaxis)
+    loss.set(ylabel="loss, mean of a batch")
+    quality.set(ylabel="PSNR [dB]")
+    splats.set(ylabel="splats [thousands]")
+    rate.set(ylabel="steps per second", xlabel="training time [s]")
+    titles = "Loss: L1 + D-SSIM", "Quality", "Number of splats", "Speed"
+    for axes, title in zip(page.axes, titles):
+        axes.set_xlabel(axes.get_xlabel() or "step")
+        axes.grid(alpha=0.3)
+        # whose place is otherwise found from all words around it, a third of the time of a plot
+        axes.set_title(title, y=1.0)
     return page
 
 

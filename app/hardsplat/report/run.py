@@ -16,7 +16,7 @@ from hardsplat.base.files import written
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.gaussians import OWN, Gaussians, activated
 from hardsplat.page.choose import Choice
-from hardsplat.page.export import PageScene, small_choice, small_viewer, source
+from hardsplat.page.export import VIEWER, PageScene, small_choice, small_viewer, source, template
 from hardsplat.report import charts
 from hardsplat.report.page import data_uri, pictures, template_of, write_page
 from hardsplat.report.stages import by_stage
@@ -36,14 +36,15 @@ CHOSEN_BY = ("means", "log_scales", "logit_opacities")  # splats of the viewer
 MOST_SHOWN = 2_000_000
 
 
-def prepare() -> None:
+def prepare():
     """Imports and reads what reports are made of, and draws one picture of each kind, since the
-    first ones take half a second."""
+    first ones take half a second. Returns a figure of curves for write_report."""
     nothing = dict(step=[1, 10, 100], loss=[1.0, 0.1, 0.01], seconds=[1.0, 2.0, 3.0])
     nothing |= dict(psnr=[10.0, 20.0, 30.0], splats=[1000, 2000, 3000])
-    charts.png(charts.curves({"curve": nothing, "evaluations": []}))
+    charts.png(page := charts.curves({"curve": nothing, "evaluations": []}))
     pictures([np.zeros((8, 8, 3), np.uint8)])
-    template_of(TEMPLATE)
+    template_of(TEMPLATE), template(VIEWER)
+    return page
 
 
 def write_report(
@@ -51,10 +52,11 @@ def write_report(
     metrics: dict,
     comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
     viewer: Callable[[], str | None] | None = None,
+    page=None,
 ) -> None:
     """loss.png and report.html. metrics: as metrics.json will hold them. comparisons: renders and
     photographs (H, W, 3) uint8 by view; by default read from the folder. viewer: waits for it, as
-    HTML.
+    HTML. page: what `prepare` returned.
 
     Raises UserError where they cannot be written.
     """
@@ -63,7 +65,7 @@ def write_report(
     with ThreadPoolExecutor(1) as pool:
         encoding = pool.submit(_views, folder, last, comparisons or {})
         if metrics["curve"]["step"]:
-            curve = charts.png(charts.curves(metrics))
+            curve = charts.png(charts.curves(metrics, page))
             with written(folder / CURVES):
                 (folder / CURVES).write_bytes(curve)
         views, shown = encoding.result()

@@ -30,6 +30,7 @@ from hardsplat.tables import quantities
 from hardsplat.tables.quantities import Of
 
 VERSION = 5
+_PIECE = 1 << 24  # bytes that are written at a time
 NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
 
 
@@ -137,9 +138,14 @@ def save(
 
 
 def _add(archive: zipfile.ZipFile, name: str, values: ArrayLike) -> None:
-    """Writes what numpy.savez does, array by array."""
+    """Writes what numpy.savez does, array by array, but no copy of each piece, for which Python
+    would be held."""
+    values = np.asarray(values, order="C")
+    data = values.reshape(-1).view(np.uint8)
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-        npy.write_array(member, np.asarray(values))
+        npy.write_array_header_1_0(member, npy.header_data_from_array_1_0(values))
+        for at in range(0, len(data), _PIECE):
+            member.write(data[at : at + _PIECE].data)
 
 
 def _history(log) -> dict:

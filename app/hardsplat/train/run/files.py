@@ -46,7 +46,7 @@ class RunFiles:
         self.folder, self.photographs, self._session = folder, photographs, session
         self.scene, self.background = photographs.scene, photographs.background
         self._photos_saved = self._late = False  # late: large files are synced after the end
-        self._report_imported = False
+        self._curves: Future | None = None  # the figure that the report's are drawn in
         # the report's viewer, and the render that it begins with
         self._viewer: Future[str | None] | None = None
         self._choice: Future[Choice | None] | None = None  # of its splats
@@ -149,9 +149,8 @@ class RunFiles:
 
     def import_report(self) -> None:
         """Has what draws the report imported, once: it takes half a second."""
-        if not self._report_imported and self.job.part.reports:
-            self._report_imported = True
-            self.background.do("report", _import_report, line="report")
+        if self._curves is None and self.job.part.reports:
+            self._curves = self.background.do("report", _import_report, line="report")
 
     def choose_for_viewer(self, planes: Mapping[str, np.ndarray]) -> None:
         """Has the splats of the report's viewer chosen ahead, by trained values of CHOSEN_BY."""
@@ -245,9 +244,11 @@ class RunFiles:
 
         pairs = self._report_renders.items()
         shown = {name: (render.result(), photo) for name, (render, photo) in pairs}
+        page = self._curves.result() if self._curves else None
         viewer = self._viewer
         # curves and pictures are made meanwhile
-        write_report(self.folder, metrics, shown, lambda: viewer.result() if viewer else None)
+        wait = lambda: viewer.result() if viewer else None  # noqa: E731
+        write_report(self.folder, metrics, shown, wait, page)
 
     def close(self) -> None:
         """Drops what was not started, and the viewer."""
@@ -259,11 +260,12 @@ def _bytes_of(arrays: Mapping[str, np.ndarray]) -> int:
     return sum(values.nbytes for values in arrays.values())
 
 
-def _import_report() -> None:
+def _import_report() -> object:
     from hardsplat.report.run import prepare
 
     with suppress(Exception):  # what fails here does so again at the end, which says it
-        prepare()
+        return prepare()
+    return None
 
 
 def _guarded(work: Callable[[], T], lost: str) -> T | None:
