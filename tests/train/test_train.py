@@ -31,7 +31,13 @@ from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train import run_training as train
 from hardsplat.train.job.facts import Views, fitting
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.measure.measure import Asked, Evaluator, evaluation_frame, measure_all
+from hardsplat.train.measure.measure import (
+    Asked,
+    Evaluator,
+    RepeatedEvaluator,
+    evaluation_frame,
+    measure_all,
+)
 from hardsplat.train.run.outcome import besides_training
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.trainer import Trainer
@@ -384,6 +390,29 @@ def test_an_evaluator_follows_the_lists_of_its_rasterizer(device, scene):
     for name in ("psnr", "ssim", "fitted_psnr", "fitted_ssim", "half_psnr"):
         assert getattr(before, name) == getattr(after, name), name
     assert np.array_equal(before.target, after.target)
+
+
+@pytest.mark.parametrize("most", [1, 3, 9])
+def test_views_that_are_measured_together(device, mixed, most):
+    """As one by one, also where lists have room for none of them. most: by one submission."""
+    session = open_session(device, settings(mixed, rasterizer="tiled"))
+    views = load_scene(mixed).views[:4]
+    session.run(5)
+    session.drain()
+    frame = evaluation_frame(session.job.config.scene, 1)
+    asked = Asked(pictures=False, gain=True, halves=True)
+    single = Evaluator(session.raster)
+    alone = list(measure_all([single], views, frame, True, asked))
+    session.raster.least_pairs = 0
+    session.raster.reserve_pairs(1, 1, give_back=True)
+    evaluator = RepeatedEvaluator(session.raster, views, [v.load() for v in views])
+    for _ in range(2):
+        together = evaluator.measure_again(session.raster, frame, asked, most)
+        for a, b in zip(alone, together, strict=True):
+            for name in ("name", "psnr", "ssim", "fitted_psnr", "half_psnr"):
+                assert getattr(a, name) == getattr(b, name), name
+    for each in (single, evaluator):
+        each.destroy()
 
 
 def test_batches_are_as_short_as_one_buffer_asks_for(on_device, scene, tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ HISTORY = contract.CONSTANTS["HISTORY"]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
 AHEAD = 1.2  # pairs that lists are made for, over the most that a step of late needed
 WINDOW = 100  # of late: so many steps at least
+BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 SNAPSHOT_SECONDS = 60.0  # how much work a lost device may cost
 
 

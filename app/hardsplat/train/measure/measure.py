@@ -4,7 +4,7 @@ properties and without the 2D filter, as any viewer draws them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,9 +12,12 @@ from functools import partial
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.errors import undone
 from hardsplat.base.progress import Bar
-from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.queue import complete
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all, destroy_all
 from hardsplat.gpu.passes.pipelines import build_all
@@ -35,6 +38,7 @@ from hardsplat.tables.pictures import BACKGROUNDS
 
 Colored = Callable[[np.ndarray], np.ndarray]
 _SEEN, _TARGET = "counts of the view", "target of the view"
+_NUMBERS = ("loss_sums", "color_moments", _SEEN)  # that the host reads of a view
 _MOMENTS = (10, 3)  # numbers of `color_moments` that a workgroup sums
 _GROUPS = next(n for n in contract.BUFFERS["color_moments"].axes if isinstance(n, int))
 
@@ -97,12 +101,13 @@ class Evaluator:
     """Renders views with a rasterizer and measures them. Its own camera, frame and photograph leave
     a training run's alone. A view is one submission: what is read of it lies in host memory."""
 
-    def __init__(self, raster: Rasterizer):
+    def __init__(self, raster: Rasterizer, pixels: int = 0):
+        """pixels: of photographs that there is memory for, by default one that fills the canvas."""
         self.device, self.raster = raster.device, raster
         self.width, self.height = width, height = raster.width, raster.height
         loss.check_loss(self.device)
         sizes = {n: contract.itemsize(n) for n in ("camera", "frame", "color_map")}
-        sizes["photos"] = width * height * 4
+        sizes["photos"] = 4 * (pixels or width * height)
         sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(_MOMENTS)
         sizes |= loss.metric_bytes(width, height) | {_SEEN: contract.itemsize("counts")}
         self._run = build_all(self.device, (*loss.METRIC_PASSES, *loss.FITTED_PASSES))
@@ -125,15 +130,17 @@ class Evaluator:
         assert isinstance(target, Image)
         return target
 
-    def _once(self, record: Callable[[Recorder], None], target: Image | None = None) -> None:
-        """Submits what was recorded once, and waits. target: instead of what was drawn."""
+    def _recorded(
+        self, record: Callable[[Recorder], None], target: Image | None = None
+    ) -> Recorder:
+        """What is recorded once. target: instead of what was drawn."""
         name = f"{record.__name__} {target is not None}"
         if name not in self._recorders:
             own = {} if target is None else {"target": target}
             self._recorders[name] = Recorder(self.device, {**self.resources, **own})
             record(self._recorders[name])
             self._recorders[name].end()
-        self._recorders[name].run_once()
+        return self._recorders[name]
 
     def _record_view(self, recorder: Recorder) -> None:
         self.raster.record_forward(recorder)
@@ -162,11 +169,15 @@ class Evaluator:
         elif self.raster.resources is not self._drawn_from:
             self._begin()
         record = self._record_shown if shown else self._record_view
-        self._once(record)
-        seen = self._own[_SEEN].array(contract.dtype("Counts"))[0]
-        if self.raster.reserve_pairs(pairs_wanted(seen), int(seen["checkpoints"])):
+        self._recorded(record).run_once()
+        if self._makes_room(self._own[_SEEN]):
             self._begin()
-            self._once(record)
+            self._recorded(record).run_once()
+
+    def _makes_room(self, counts: Buffer) -> bool:
+        """Whether a frame had more pairs than lists held, and there is room for them now."""
+        seen = counts.array(contract.dtype("Counts"))[0]
+        return self.raster.reserve_pairs(pairs_wanted(seen), int(seen["checkpoints"]))
 
     def room(self, photo: np.ndarray) -> np.ndarray:
         """Memory for what is drawn of the view of a photograph. It is written to, which takes
@@ -206,25 +217,20 @@ class Evaluator:
         psnr, ssim = loss.read_metrics(self.resources, camera, pixels)
         measured = Measured(name, psnr, ssim, target, photo, background=background)
         if asked.halves:
-            measured.half_psnr = _half_psnr(self._moments())
+            measured.half_psnr = _half_psnr(_moments(self._own))
         if fitted:
             again = None
             if colored and (image := measured.image) is not None:
                 again = self._uploaded(colored(image))
-                self._once(self._record_moments, again)
-            found, error = _color_map(self._moments().sum(0))
-            measured.fitted_psnr = -10 * math.log10(max(error, 1e-12))
+                self._recorded(self._record_moments, again).run_once()
+            measured.fitted_psnr = _fitted_psnr(moments := _moments(self._own))
         if asked.fitted:
+            found, _ = _color_map(moments.sum(0))
             self._own["color_map"].upload(contract.struct("ColorMap", rows=found.T))
-            self._once(self._record_fitted, again)
+            self._recorded(self._record_fitted, again).run_once()
             both = loss.read_metrics(self.resources, camera, pixels)
             measured.fitted_psnr, measured.fitted_ssim = both
         return measured
-
-    def _moments(self) -> np.ndarray:
-        """(2, 10, 3) of the left and the right half."""
-        moments = self._own["color_moments"].download(np.float32)
-        return moments.reshape(-1, 2, *_MOMENTS).sum(0, dtype=np.float64)
 
     def _uploaded(self, image: np.ndarray) -> Image:
         """(H, W, 3) float32, over its background, as a target."""
@@ -241,6 +247,68 @@ class Evaluator:
         if self._colored is not None:
             self._colored.destroy()
         destroy_all(self._own)
+
+
+class RepeatedEvaluator(Evaluator):
+    """Measures the same views again and again, many by one submission: their photographs, as
+    View.load() has them, and cameras stay where the device reads them."""
+
+    def __init__(self, raster: Rasterizer, views: Sequence[View], photos: Sequence[np.ndarray]):
+        words = [pack(photo) for photo in photos]
+        super().__init__(raster, sum(map(len, words)))
+        self.names, self._views = [view.name for view in views], list(zip(views, photos))
+        self._pixels = [int(np.count_nonzero(kept(photo))) for photo in photos]
+        self._copied, self._copies = Recordings(self.device, self._own), []
+        sizes, first = {name: self._own[name].nbytes for name in ("camera", *_NUMBERS)}, 0
+        copied = lambda names: self._copied(partial(_copy, names))  # noqa: E731
+        with undone(self.destroy):
+            self._own["photos"].upload(np.concatenate(words))
+            for i, view in enumerate(views):
+                own = {f"{name} {i}": size for name, size in sizes.items()}
+                self._own |= allocate_all(self.device, own, host=True)
+                camera = camera_data(view.camera)
+                camera["photo"], first = first, first + len(words[i])
+                self._own[f"camera {i}"].upload(camera)
+                after = {name: f"{name} {i}" for name in _NUMBERS}
+                self._copies.append((copied({f"camera {i}": "camera"}), copied(after)))
+            self._begin()
+
+    def measure_again(
+        self, raster: Rasterizer, frame: np.ndarray, asked: Asked, most: int
+    ) -> list[Measured]:
+        """All views, without pictures and fits. raster: of the splats of now. most: views that are
+        submitted together."""
+        self.raster, n = raster, len(self._views)
+        self.resources["frame"].upload(frame)
+        grown = [True]
+        while any(grown):
+            if raster.resources is not self._drawn_from:
+                self._begin()
+            view = self._recorded(self._record_view)
+            parts = [part for before, after in self._copies for part in (before, view, after)]
+            for at in range(0, len(parts), 3 * most):
+                complete(self.device, *parts[at : at + 3 * most])
+            grown = [self._makes_room(self._own[f"{_SEEN} {i}"]) for i in range(n)]
+        return [self._read(i, asked) for i in range(n)]
+
+    def _read(self, i: int, asked: Asked) -> Measured:
+        (view, photo), own = self._views[i], {name: self._own[f"{name} {i}"] for name in _NUMBERS}
+        psnr, ssim = loss.read_metrics(own, view.camera, self._pixels[i])
+        measured, moments = Measured(view.name, psnr, ssim, None, photo), _moments(own)
+        if asked.halves:
+            measured.half_psnr = _half_psnr(moments)
+        if asked.gain:
+            measured.fitted_psnr = _fitted_psnr(moments)
+        return measured
+
+    def destroy(self) -> None:
+        self._copied.destroy()
+        super().destroy()
+
+
+def _copy(names: Mapping[str, str], recorder: Recorder) -> None:
+    for source, target in names.items():
+        recorder.copy(source, target)
 
 
 def evaluation_frame(settings: SceneSettings, sh_degree: int) -> np.ndarray:
@@ -312,6 +380,16 @@ def summary(measured: Iterable[Measured]) -> dict:
     names = [kind for kind in kinds if views and kind in views[0]]
     means = {name: float(np.mean([view[name] for view in views])) for name in names}
     return {**means, "views": views}
+
+
+def _moments(resources: Mapping[str, Buffer]) -> np.ndarray:
+    """(2, 10, 3) of the left and the right half."""
+    moments = resources["color_moments"].download(np.float32)
+    return moments.reshape(-1, 2, *_MOMENTS).sum(0, dtype=np.float64)
+
+
+def _fitted_psnr(halves: np.ndarray) -> float:
+    return -10 * math.log10(max(_color_map(halves.sum(0))[1], 1e-12))
 
 
 def _color_map(moments: np.ndarray) -> tuple[np.ndarray, float]:

@@ -17,6 +17,7 @@ from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.metrics import quality
+from hardsplat.step.runner import BATCH_SECONDS
 from hardsplat.tables import quantities
 from hardsplat.train.features.exposure import COLORS, CameraResponse
 from hardsplat.train.features.poses import focused_scene
@@ -25,6 +26,7 @@ from hardsplat.train.measure.measure import (
     Asked,
     Evaluator,
     Measured,
+    RepeatedEvaluator,
     as_splats,
     evaluation_frame,
     measure_all,
@@ -57,7 +59,8 @@ class HeldOut:
         self.refined: list[Camera] = []
         self._busy = False
         self._held_back: list[np.ndarray] = []  # photographs that are held back
-        self._evaluator: Evaluator | None = None  # of training views, from one look to the next
+        # of training views, from one look to the next
+        self._evaluator: RepeatedEvaluator | None = None
 
     def _frame(self) -> np.ndarray:
         c = self.session.job.config
@@ -116,13 +119,14 @@ class HeldOut:
 
     def _as_trained(self, views: Sequence[View], asked: Asked) -> list[Measured]:
         """Measurements of the splats of now as steps draw them."""
-        session, made = self.session, self._evaluator
+        session = self.session
         with self.log.off_clock("measuring"):
-            if made is None or made.raster is not session.raster:
+            if self._evaluator is None or self._evaluator.names != [v.name for v in views]:
                 self.close()
-                self._evaluator = made = Evaluator(session.raster)
-            numbers = replace(asked, pictures=False)
-            return list(measure_all([made], views, self._frame(), True, numbers))
+                photos = asked.photos or load_images(views, progress=False)
+                self._evaluator = RepeatedEvaluator(session.raster, views, list(photos))
+            most = max(1, int(session.runner.steps_per_second * BATCH_SECONDS))
+            return self._evaluator.measure_again(session.raster, self._frame(), asked, most)
 
     def close(self) -> None:
         """Frees what looks at photographs that are held back have kept."""

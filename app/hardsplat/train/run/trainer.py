@@ -28,7 +28,7 @@ from hardsplat.settings.option import flag
 from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
-from hardsplat.step.runner import LONGEST_BATCH, BatchResult
+from hardsplat.step.runner import BATCH_SECONDS, LONGEST_BATCH, BatchResult
 from hardsplat.train.features import inputs_of
 from hardsplat.train.features.region import region_of
 from hardsplat.train.job import validation
@@ -53,7 +53,6 @@ BAR = (
     "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} "
     "{rate_noinv_fmt}{postfix}"
 )
-BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 
 
 def run_training(

@@ -277,7 +277,8 @@ class Session:
 
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""
-        if self.store.keep_averages(self.store.count()):
+        store = self.store
+        if store.parameters.averaged or store.keep_averages(store.count()):
             self.drawing.queue("average")
 
     def finish(self) -> None:
