@@ -254,20 +254,20 @@ class RepeatedEvaluator(Evaluator):
     View.load() has them, and cameras stay where the device reads them."""
 
     def __init__(self, raster: Rasterizer, views: Sequence[View], photos: Sequence[np.ndarray]):
-        words = [pack(photo) for photo in photos]
-        super().__init__(raster, sum(map(len, words)))
-        self.names, self._views = [view.name for view in views], list(zip(views, photos))
+        pixels = [photo.shape[0] * photo.shape[1] for photo in photos]
+        super().__init__(raster, sum(pixels))
+        self._views, room = list(zip(views, photos)), self._own["photos"].array(np.uint32)
         self._pixels = [int(np.count_nonzero(kept(photo))) for photo in photos]
         self._copied, self._copies = Recordings(self.device, self._own), []
         sizes, first = {name: self._own[name].nbytes for name in ("camera", *_NUMBERS)}, 0
         copied = lambda names: self._copied(partial(_copy, names))  # noqa: E731
         with undone(self.destroy):
-            self._own["photos"].upload(np.concatenate(words))
-            for i, view in enumerate(views):
+            for i, (view, words) in enumerate(zip(views, ahead(photos, pack))):
                 own = {f"{name} {i}": size for name, size in sizes.items()}
                 self._own |= allocate_all(self.device, own, host=True)
                 camera = camera_data(view.camera)
-                camera["photo"], first = first, first + len(words[i])
+                room[first : first + pixels[i]] = words
+                camera["photo"], first = first, first + pixels[i]
                 self._own[f"camera {i}"].upload(camera)
                 after = {name: f"{name} {i}" for name in _NUMBERS}
                 self._copies.append((copied({f"camera {i}": "camera"}), copied(after)))

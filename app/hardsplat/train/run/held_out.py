@@ -13,7 +13,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.base.stop import StopRequest
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.scenes.views import View, load_images
+from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.metrics import quality
@@ -47,19 +47,26 @@ class HeldOut:
     """The held-out views of a run, and those that it holds back, measured on its device. Watchers
     have a turn between views.
 
-    refined: cameras of the held-out views, as found by the last measurement of a run that refines
+    held_back: photographs that are held back, as View.load() has them, by training view. refined:
+    cameras of the held-out views, as found by the last measurement of a run that refines
     poses; else none.
     """
 
     def __init__(
-        self, session: Session, files: RunFiles, log: Log, watchers: Watchers, stop: StopRequest
+        self,
+        session: Session,
+        files: RunFiles,
+        log: Log,
+        watchers: Watchers,
+        stop: StopRequest,
+        held_back: Mapping[int, np.ndarray],
     ):
         self.session, self.files, self.log = session, files, log
         self.watchers, self.stop, self.scene = watchers, stop, files.scene
         self.refined: list[Camera] = []
         self._busy = False
-        self._held_back: list[np.ndarray] = []  # photographs that are held back
-        # of training views, from one look to the next
+        self._held_back = held_back
+        # of views that are held back, from one look to the next
         self._evaluator: RepeatedEvaluator | None = None
 
     def _frame(self) -> np.ndarray:
@@ -100,33 +107,37 @@ class HeldOut:
         half_psnr: while exposures are trained, of their right halves after a fit to the left
         ones."""
         session, schedule = self.session, self.session.schedule
-        views = self._training(session.job.validation)
-        self._held_back = self._held_back or list(load_images(views, progress=False))
+        which = session.job.validation
+        photos = [self._held_back[i] for i in which]
         until = min(schedule.ends.values(), default=schedule.steps)
         halves = session.job.config.exposure.corrected and session.step < until
-        return self._as_trained(views, Asked(self._held_back, halves=halves, gain=gain))
+        asked = Asked(photos, halves=halves, gain=gain)
+        return self._as_trained(self._training(which), asked)
 
     def color_gains(self, held: Sequence[Measured]) -> list[float]:
         """dB that a fit of colours gains: of photographs that are held back, as measured, and of as
         many trained ones, measured now."""
         job = self.session.job
         chosen = validation.trained_views(job.validation, job.views.faces)
-        trained = self._as_trained(self._training(chosen), Asked(gain=True))
+        trained = self._as_trained(self._training(chosen), Asked(pictures=False, gain=True))
         return [validation.color_gain(held), validation.color_gain(trained)]
 
     def _training(self, which: Sequence[int]) -> list[View]:
         return [self.scene.views[self.scene.train[i]] for i in which]
 
     def _as_trained(self, views: Sequence[View], asked: Asked) -> list[Measured]:
-        """Measurements of the splats of now as steps draw them."""
-        session = self.session
+        """Measurements of the splats of now as steps draw them: of views whose photographs are
+        given, which are those that are held back, again and again; of others once."""
+        session, raster, frame = self.session, self.session.raster, self._frame()
         with self.log.off_clock("measuring"):
-            if self._evaluator is None or self._evaluator.names != [v.name for v in views]:
-                self.close()
-                photos = asked.photos or load_images(views, progress=False)
-                self._evaluator = RepeatedEvaluator(session.raster, views, list(photos))
+            if asked.photos is None:
+                with ExitStack() as stack:
+                    stack.callback((once := Evaluator(raster)).destroy)
+                    return list(measure_all([once], views, frame, True, asked))
+            if self._evaluator is None:
+                self._evaluator = RepeatedEvaluator(raster, views, list(asked.photos))
             most = max(1, int(session.runner.steps_per_second * BATCH_SECONDS))
-            return self._evaluator.measure_again(session.raster, self._frame(), asked, most)
+            return self._evaluator.measure_again(raster, frame, asked, most)
 
     def close(self) -> None:
         """Frees what looks at photographs that are held back have kept."""

@@ -170,7 +170,10 @@ class Trainer:
         self._device_stack.callback(self.session.destroy)
         self.files = RunFiles(self.folder, self.session, self.photographs)
         self._host_stack.callback(self.files.close)
-        self.held_out = HeldOut(self.session, self.files, self.log, self.watchers, self.stopping)
+        held_back = {i: images[i] for i in job.validation}
+        self.held_out = HeldOut(
+            self.session, self.files, self.log, self.watchers, self.stopping, held_back
+        )
         self._device_stack.callback(self.held_out.close)
         return images
 
