@@ -83,7 +83,7 @@ def test_lists_grow_and_are_given_back(device, monkeypatch):
     with Renderer(device, "tiled") as renderer:
         renderer.forward(*splats_of(deep_scene()))
         raster, sizes = renderer.raster, []
-        for pairs, checkpoints in ((12_000, 150), (11_500, 145), (1000, 10)):
+        for pairs, checkpoints in ((12_000, 150), (11_500, 145), (1000, 16)):
             resources = raster.resources
             replaced = raster.reserve_pairs(pairs, checkpoints, give_back=True)
             assert replaced == (raster.resources is not resources) == (pairs != 11_500)
@@ -93,8 +93,21 @@ def test_lists_grow_and_are_given_back(device, monkeypatch):
             expected = raster._pair_bytes(raster.pair_capacity, raster.checkpoint_capacity)
             assert buffers == {name: expected[name] for name in names}
         assert sizes[0] == sizes[1] > 4 * sizes[2]
-        exact = 1000 * 4 + 10 * CHECKPOINT + 8 * (1000 // 64 + raster.tiles)
+        exact = 1000 * 4 + 16 * CHECKPOINT + 8 * (1000 // 64 + raster.tiles)
         assert sizes[2] < 1.3 * exact + 3 * 512  # rounded up, each buffer
+
+
+def test_checkpoints_of_the_beginning_are_not_given_back(device, monkeypatch):
+    """More of them are, and there is an eighth more than is needed."""
+    monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", 1 << 14)
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(*splats_of(deep_scene()))
+        raster = renderer.raster
+        first = raster.checkpoint_capacity
+        raster._most_checkpoints = lambda pairs: 1 << 12
+        for needed, capacity in ((first, first), (800, 900), (801, 900), (1, first)):
+            raster.reserve_pairs(1, needed, give_back=True)
+            assert raster.checkpoint_capacity == capacity, needed
 
 
 def short_of_memory(monkeypatch, limit: int) -> list[int]:

@@ -236,8 +236,4 @@ REFINE = subsystem(
         "89 ScoreStat score_stats[splats]": "budget: what scores found, of which a refinement "
         "leaves a share",
     },
-    images={
-        "99 weights": "of a pixel: strength of edges in the photograph, unused, 1; what scores add "
-        "up over a splat's pixels"
-    },
 )

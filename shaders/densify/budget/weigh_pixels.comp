@@ -1,8 +1,9 @@
-// What scores add up over a splat's pixels: the strength of edges in the photograph, and 1.
+// What scores add up over a splat's pixels, in the place of its gradient: the strength of edges in
+// the photograph, and 1.
 #include "contract/loss.glsl"
 #include "contract/refine.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
-STORE_weights
+STORE_d_image
 #include "loss/pixel.glsl"
 
 float grey(uint packed) { return dot(photograph(packed), vec3(1.0 / 3.0)); }
@@ -23,12 +24,12 @@ float edge(ivec2 at, float here) {
 
 void main() {
     ivec2 at = ivec2(gl_GlobalInvocationID.xy);
-    if (any(greaterThanEqual(at, imageSize(weights)))) return;
-    vec3 weights_here = vec3(0.0);
+    if (any(greaterThanEqual(at, imageSize(d_image)))) return;
+    vec3 weights = vec3(0.0);
     // The canvas may be larger than this image.
     bool inside = all(lessThan(at, ivec2(camera.size)));
     uint packed = inside ? packed_photograph(at) : IGNORED;
     if (packed != IGNORED)
-        weights_here = vec3(edge(at, grey(packed)), 0.0, 1.0);
-    imageStore(weights, at, vec4(weights_here, 0.0));
+        weights = vec3(edge(at, grey(packed)), 0.0, 1.0);
+    imageStore(d_image, at, vec4(weights, 0.0));
 }

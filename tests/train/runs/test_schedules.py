@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hardsplat.gpu.memory.image import Image
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.tables import quantities
+from hardsplat.tables.formats import FORMATS
 from tests.helpers.training import open_session, settings
 
 ROOT = Path(__file__).parents[3]
@@ -54,8 +56,11 @@ def test_scratch_is_filled_before_a_step(device, scene, monkeypatch):
     """What a step has no use for holds the number afterwards; what is kept does not."""
     monkeypatch.setenv("HARDSPLAT_POISON", "step 7")
     session = open_session(device, settings(scene, strategy="budget", score_every=9))
+    unused = session._owned.add(Image(device, 9, 5, FORMATS["float32"].vk, np.float32, "layers"))
+    session.drawing.shared = {**session.drawing.shared, "layers": unused}
+    session.drawing.record()
     session.run(1)
     session.drain()
-    assert (session.resources["weights"].download() == 7).all()
+    assert (unused.download() == 7).all()
     assert (session.resources["admitted"].download(np.float32) == 7).all()
     assert not session.resources["ticket_counts"].download(np.float32).any()

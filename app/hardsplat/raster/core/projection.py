@@ -284,13 +284,13 @@ def scored(draw: P, scores: bool) -> list[P]:
     """The backward draw, and with `scores` those of SCORES."""
     if not scores:
         return [draw]
-    each = ((for_score(draw, name), spec) for name, (spec, _) in SCORES.items())
+    each = ((for_score(draw, name), spec) for name, spec in SCORES.items())
     return [draw, *(replace(p, spec={**draw.spec, **spec}) for p, spec in each)]
 
 
 def for_score(p: P, score: str) -> P:
-    """The pass under another name, with what the score binds."""
-    return replace(p, name=f"{p.name} {score}", bind={**p.bind, **SCORES[score][1]})
+    """The pass under another name."""
+    return replace(p, name=f"{p.name} {score}")
 
 
 def for_images(projection: Projection, passes: Sequence[P]) -> list[P]:

@@ -36,6 +36,7 @@ from hardsplat.tables.formats import FORMATS, TargetFormat
 
 log = logging.getLogger("hardsplat")
 HEADROOM = 1.5  # what is allocated over what frames need: each replacement takes some 0.3 s
+CHECKPOINT_HEADROOM = 1.125  # of checkpoints, which are the most of what lives at once in a step
 SPARE = 0.6  # share of a capacity below which the rest is given back
 _APART: Lives = {}
 
@@ -103,7 +104,7 @@ class Rasterizer:
     parts = "tile"  # of the canvas, which make pairs with splats
     beyond = "the farthest are not drawn"  # what becomes of pairs that do not fit
     pair_capacity = checkpoint_capacity = 0
-    least_pairs = 0  # which are not given back
+    least_pairs = least_checkpoints = 0  # which are not given back
     overlaid = lives = _APART
     _warned = False  # that pairs are left out
 
@@ -301,9 +302,10 @@ class Rasterizer:
         capacity = _fitted(self.pair_capacity, pairs, most, self.least_pairs, give_back)
         if not checkpoints and capacity > self.pair_capacity:  # as many for a pair as there are
             share = self.checkpoint_capacity / max(self.pair_capacity, 1)
-            checkpoints = int(capacity * share / HEADROOM)
+            checkpoints = int(capacity * share / CHECKPOINT_HEADROOM)
         reached, places = self._most_checkpoints(capacity), self.checkpoint_capacity
-        before, ample = self.resources, _fitted(places, checkpoints, reached, 0, give_back)
+        before, least, room = self.resources, self.least_checkpoints, CHECKPOINT_HEADROOM
+        ample = _fitted(places, checkpoints, reached, least, give_back, room)
         try:
             self._resize_lists(capacity, ample)
         except OutOfMemory:
@@ -349,8 +351,11 @@ def pairs_wanted(counts: np.void) -> int:
     return int(counts["pairs_wanted"]) + (int(counts["pairs_wanted_high"]) << 32)
 
 
-def _fitted(capacity: int, needed: int, most: int, least: int, give_back: bool) -> int:
-    """The capacity for what is needed: that of now, unless it is too small or much too large."""
-    ample = min(max(int(needed * HEADROOM), least), most)
+def _fitted(
+    capacity: int, needed: int, most: int, least: int, give_back: bool, room: float = 0.0
+) -> int:
+    """The capacity for what is needed: that of now, unless it is too small or much too large.
+    room: instead of HEADROOM."""
+    ample = min(max(int(needed * (room or HEADROOM)), least), most)
     too_large = give_back and ample < SPARE * capacity
     return ample if too_large or min(needed, most) > capacity else capacity

@@ -57,13 +57,10 @@ class Sink:
         return ("grow_stats",) * self.grows + ("score_stats",) * self.scores
 
 
-# Backward draws that find no gradients but what densification reads, each with its constants and
-# what is bound instead of other resources: of means, the sum of the absolute gradients of
-# single pixels; of colours, T alpha times `weights`.
-SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {
-    "absolute": ({"ABSOLUTE": True}, {}),
-    "weighted": ({}, {"d_image": "weights"}),
-}
+# Backward draws that find no gradients but what densification reads, each with its constants: of
+# means, the sum of the absolute gradients of single pixels; of colours, T alpha times weights of
+# pixels, which d_image has meanwhile.
+SCORES: dict[str, dict[str, int]] = {"absolute": {"ABSOLUTE": True}, "weighted": {}}
 
 STORE = Sink(True, {"sink": "optim/sink_store.glsl"}, own=("gradients",))
 STORE_ROWS = replace(STORE, rows=True)

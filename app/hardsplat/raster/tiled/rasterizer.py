@@ -302,6 +302,7 @@ class TiledRasterizer(Rasterizer):
             self._overlaid = {name: nbytes.pop(name) for name in LIVES if name in nbytes}
         super()._allocate(nbytes)
         self._allocate_lists()
+        self.least_checkpoints = self.checkpoint_capacity  # the peak has had them
 
     @property
     def _trains(self) -> bool:

@@ -27,7 +27,6 @@ from hardsplat.step.begin import view_order
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, allocate_loss, loss_terms
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
-from hardsplat.tables.formats import FORMATS
 from hardsplat.train.features import parts_of
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
@@ -112,10 +111,6 @@ class Session:
         )
         shared = allocate_loss(device, *job.views.canvas, job.config.gradient.estimates > 0)
         own.add_all(shared.values())
-        if job.strategy.scores:
-            form = FORMATS["float32"].vk
-            weights = Image(device, *job.views.canvas, form, np.float32, "weights")
-            shared["weights"] = own.add(weights)
         shared |= self.runner.buffers | photos.buffers | self._inputs
         self.store = own.add(SplatStore(device, job, self.runner.drain))
         self.drawing = own.add(

@@ -176,8 +176,9 @@ class TrainingStep:
         if draws_depth(self._parts):
             compare_depth = partial(self._record, "depth")
             record_depth_supervised_step(recorder, raster, self._compare, compare_depth)
-            if scores:  # not after the loss, when d_splats2d has what depth gave
-                self.strategy.record_scores(recorder, run, raster)
+            if scores:  # not beside the loss, when d_splats2d has what depth gave
+                self._score("absolute", recorder)
+                self._score("weighted", recorder)
         else:
             raster.record_step(recorder, partial(self._compare, scores=scores))
         self._record("gradients", recorder)
@@ -194,10 +195,15 @@ class TrainingStep:
 
     def _compare(self, recorder: Recorder, scores: bool = False) -> None:
         recorder.end_beside()
+        if scores:  # its weights are in d_image before the loss is
+            self._score("weighted", recorder)
         record_loss(recorder, self._run, self.raster.width, self.raster.height)
         self._record("compared", recorder)
         if scores:
-            self.strategy.record_scores(recorder, self._run, self.raster)
+            self._score("absolute", recorder)
+
+    def _score(self, score: str, recorder: Recorder) -> None:
+        self.strategy.record_score(recorder, self._run, self.raster, score)
 
     def record_sizes(self, recorder: Recorder) -> None:
         """Work sizes that follow from counts.splats."""

@@ -96,7 +96,7 @@ class Budget(Refining):
                 "weigh pixels",
                 f"{_FOLDER}/weigh_pixels.comp",
                 ("target", "photos", "camera", "frame"),
-                ("weights",),
+                ("d_image",),
                 {"PHOTO_BYTES": photo_bytes},
             ),
             *(
@@ -187,8 +187,10 @@ class Budget(Refining):
         pruned = self.settings.refine_stop_iter <= step < max(self.prunings(), default=0)
         return self.settings.budget.prune_opacity_reg if pruned else 0.0
 
-    def record_scores(self, recorder: Recorder, run: Pipelines, raster: Rasterizer) -> None:
-        recorder.run(run["weigh pixels"], threads=(raster.width, raster.height))
-        for score in SCORES:
-            raster.record_draw_backward(recorder, score)
-            recorder.run(run[f"take {score}"], indirect="splat_groups")
+    def record_score(
+        self, recorder: Recorder, run: Pipelines, raster: Rasterizer, score: str
+    ) -> None:
+        if score == "weighted":
+            recorder.run(run["weigh pixels"], threads=(raster.width, raster.height))
+        raster.record_draw_backward(recorder, score)
+        recorder.run(run[f"take {score}"], indirect="splat_groups")

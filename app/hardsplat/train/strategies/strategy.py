@@ -135,8 +135,11 @@ class Strategy:
         """Whether the step after so many steps draws scores."""
         return False
 
-    def record_scores(self, recorder: Recorder, run: Pipelines, raster: Rasterizer) -> None:
-        """Records the draws of scores, while d_splats2d is clean, and leaves it so."""
+    def record_score(
+        self, recorder: Recorder, run: Pipelines, raster: Rasterizer, score: str
+    ) -> None:
+        """Records a draw of SCORES, while d_splats2d is clean, and leaves it so. `weighted`
+        replaces d_image, `absolute` reads it."""
 
 
 class Refining(Strategy):
