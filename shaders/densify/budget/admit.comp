@@ -1,6 +1,7 @@
 // How many classes of tickets win. Growth: as many as lead to no more splats than the budget has by
-// now, which grows as the square root of progress (Deng et al. 2025, "Improved-GS"). Thinning: as
-// many as leave no fewer than a share of the splats. One workgroup; it leaves the counts clean.
+// now, which grows as the fourth root of progress, faster than the square root of Improved-GS (Deng
+// et al. 2025). Thinning: as many as leave no fewer than a share of the splats. One workgroup; it
+// leaves the counts clean.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "scan.glsl"
@@ -25,7 +26,7 @@ uint difference(uint more, uint less) { return more - min(more, less); }
 
 uint room() {
     float budget = float(refine_settings.budget) *
-                   sqrt(progress(refine_settings.first_step, refine_settings.last_step));
+                   sqrt(sqrt(progress(refine_settings.first_step, refine_settings.last_step)));
     if (!THINS) return difference(min(uint(budget), counts.capacity), counts.splats);
     return difference(counts.splats, uint(ceil(float(counts.splats) * refine_settings.thinned)));
 }

@@ -10,7 +10,8 @@ then. They alone decide three things:
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
   the others, while all rates fall to their ends and the splats are averaged.
 
-`max_steps` bounds the length; `--max-steps` sets it. Held-out views, which measure a run, have no
+Where it still rises after half of `max_steps`, the run has so many steps, and all photographs are
+trained in the second half; opacities decay as they did. `--max-steps` sets the length. Held-out views, which measure a run, have no
 part in this. docs/results/generalization.md has what each constant does.
 """
 
@@ -30,7 +31,8 @@ LOOK = 500  # steps from one measurement to the next; later, more
 # The main phase ends where held photographs have not gained so many dB for PATIENCE steps, and for
 # as many steps as would follow it.
 GAIN, PATIENCE = 0.1, 2_000
-FINISH = 0.25  # share of all steps that follow the main phase
+# share of all steps that the main phase has at most, and that falling rates have where it ends early
+HOLD, FINISH = 0.5, 0.25
 DECAY = 60.0  # of opacities, over the gap of squared errors to the power of 0.75
 # dB that a fit of colours must gain, the geometric mean of held and of trained photographs, for
 # exposures to be trained
@@ -89,12 +91,12 @@ def decays(config: TrainConfig) -> bool:
 
 
 def main_steps(steps: int) -> int:
-    """Steps of the main phase of a run of so many."""
-    return round((1 - FINISH) * steps)
+    """Steps of the main phase, at most, of a run of so many."""
+    return round(HOLD * steps)
 
 
 def whole_steps(main: int) -> int:
-    """Steps of a run whose main phase has so many."""
+    """Steps of a run whose main phase ends early after so many."""
     return round(main / (1 - FINISH))
 
 
