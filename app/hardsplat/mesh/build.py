@@ -116,6 +116,7 @@ def mesh(
         raise UserError(f"{path}: is what the mesh is made of; name another file")
     for each in (path, *(beside(path) if texture_size != 0 else ())):
         check_free(each, overwrite)
+    _check_packages()
     cameras, painter = opened(config, file)
     try:
         views = SplatViews(painter, cameras, depth, quiet)
@@ -242,7 +243,7 @@ def _voxel(value: str | float) -> float | None:
 
 
 def _check(fusion: Fusion, depth: str, texture_size: int | None) -> None:
-    """Raises UserError for settings out of range, or packages that are missing."""
+    """Raises UserError for settings out of range."""
     if depth not in DEPTHS:
         raise UserError(f"--depth {depth}: expected {' or '.join(DEPTHS)}")
     for flag, value, low, high in (
@@ -255,6 +256,10 @@ def _check(fusion: Fusion, depth: str, texture_size: int | None) -> None:
         if value is not None and not low <= value <= high:
             also = " or 0" if flag == "--texture-size" else ""
             raise UserError(f"{flag} {value:g}: expected a number of {low:g} to {high:g}{also}")
+
+
+def _check_packages() -> None:
+    """Raises UserError for packages that are missing."""
     try:
         import fast_simplification  # noqa: F401
         import skimage.measure  # noqa: F401
