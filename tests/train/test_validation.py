@@ -18,6 +18,7 @@ from hardsplat.train.api import _Callback
 from hardsplat.train.job import validation
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.job.validation import Look, has_settled, held_views, look, next_look
+from hardsplat.train.measure.measure import Asked
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.trainer import Trainer
 from tests.helpers.training import same_state, settings
@@ -92,12 +93,20 @@ def test_the_gap_decides_the_decay():
     assert look(500, [33.0], trained, []).decay == 0
 
 
-@pytest.mark.parametrize("held, trained, differs", [(3, 1, True), (3, 0.3, False), (1, 1, False)])
-def test_light_differs_in_held_and_in_trained_photographs(held, trained, differs):
+def test_light_differs_in_held_and_in_trained_photographs():
+    """The geometric mean of medians: nothing where one kind alone gains."""
     measured = lambda gain: [Shown(20.0, 20.0 + g) for g in (0.0, gain, gain, gain, 9.0)]
-    gains = [validation.color_gain(measured(gain)) for gain in (held, trained)]
-    assert gains == pytest.approx([held, trained])
-    assert validation.light_differs(*gains) is differs
+    of = lambda held, trained: validation.color_gain(measured(held), measured(trained))
+    assert of(4, 1) == pytest.approx(2) and of(1, 1) == pytest.approx(1)
+    assert of(3, 0) == of(3, -1) == of(-1, 3) == 0
+
+
+def test_light_is_compared_for_as_long_as_a_run_waits_for_gains():
+    looks = [Look(500, 20.0, 0, 0), Look(1_000, 21.0, 0, 0)]
+    compares = validation.compares_light
+    assert not compares([], 500) and compares(looks[:1], 1_000)
+    assert compares(looks, 500 + validation.PATIENCE)
+    assert not compares(looks, 501 + validation.PATIENCE)
 
 
 def test_a_run_settles_where_held_photographs_do():
@@ -188,13 +197,16 @@ def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypa
 
 def test_looks_measure_what_there_is_by_then(on_device, scene, tmp_path, monkeypatch, small):
     """As a new evaluator, after growth, other lists, another rasterizer, a new beginning."""
-    kept, choose, drawn = HeldOut._as_trained, Trainer._choose_rasterizer, []
+    kept, choose, drawn = HeldOut.held_back, Trainer._choose_rasterizer, []
 
-    def both(self, views, asked):
-        found, again = kept(self, views, asked), replace(asked, photos=None, pictures=False)
-        for a, b in zip(found, self._measures(views, again), strict=True):
+    def both(self, light):
+        found = kept(self, light)
+        views = [self.scene.views[self.scene.train[i]] for i, _ in self._asked]
+        asked = Asked(pictures=False, gain=light, halves=found[0][0].half_psnr is not None)
+        for a, b in zip([*found[0], *found[1]], self._measures(views, asked)):
             numbers = [(m.psnr, m.ssim, m.fitted_psnr, m.half_psnr) for m in (a, b)]
             assert numbers[0] == numbers[1], (self.session.step, a.name)
+        assert len(found[1]) == len(found[0]) * light
         drawn.append((self.session.drawing.rasterizer, self.session.raster.resources))
         return found
 
@@ -206,12 +218,14 @@ def test_looks_measure_what_there_is_by_then(on_device, scene, tmp_path, monkeyp
             self.session.raster.reserve_pairs(1, 1, give_back=True)
         choose(self, stop)
 
-    monkeypatch.setattr(HeldOut, "_as_trained", both)
+    monkeypatch.setattr(HeldOut, "held_back", both)
     monkeypatch.setattr(Trainer, "_choose_rasterizer", other)
-    monkeypatch.setattr(validation, "light_differs", lambda *gains: True)
+    monkeypatch.setattr(validation, "LIGHT", -1.0)
+    monkeypatch.setattr(validation, "PATIENCE", 4)
     changes = RUN | dict(exposure="auto", rasterizer="hardware", deterministic=False, max_steps=60)
     metrics = train(settings(scene, tmp_path / "run", **changes))
     assert "exposures" in " ".join(metrics["decisions"])
+    assert len(metrics["validation"]["color_gains"]) == 1
     others = [b is not a for (_, a), (_, b) in pairwise(drawn)]
     assert [name for name, _ in drawn].index("tiled") > 2 and sum(others) == 4
     assert others[-2] and drawn[-2][0] == "tiled"  # the same rasterizer
@@ -252,7 +266,7 @@ def test_exposures_are_trained_where_light_differs(
     changes = RUN | dict(exposure="auto", max_steps=20, eval_steps=(20,))
     quiet = train(settings(scene, tmp_path / "alike", **changes))
     assert "exposures" not in " ".join(quiet["decisions"])
-    monkeypatch.setattr(validation, "light_differs", lambda *gains: True)
+    monkeypatch.setattr(validation, "LIGHT", -1.0)
     seen: list[int] = []
     callback = _Callback(lambda progress: seen.append(progress.step))
     metrics = train(settings(scene, tmp_path / "differs", **changes), [callback])

@@ -166,7 +166,7 @@ class Facts:
 
     Photographs that were held back, so far: settled: the step at which they ended the main phase;
     0: they have not. decay: which they gave opacities. color_gains: dB by a fit of colours,
-    of them and of trained photographs; none before they are measured.
+    of each look that compared light; none before the last of them.
     """
 
     views: Views

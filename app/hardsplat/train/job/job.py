@@ -95,6 +95,13 @@ class Job:
         """Whether photographs that are held back tell if they differ in light, see `exposure`."""
         return self.config.exposure.exposure == "auto"
 
+    @property
+    def asked(self) -> list[int]:
+        """Views whose photographs are asked while the run trains: those that are held back, and
+        behind them trained ones to compare their light with."""
+        held, faces = self.validation, self.views.faces
+        return [*held, *(validation.trained_views(held, faces) if self.compares_light else ())]
+
     def options(self, rasterizer: str) -> Options:
         """The options that the settings give that rasterizer."""
         options = BACKENDS[rasterizer].options.of(self.config.raster, self.config.gradient)
@@ -182,10 +189,10 @@ def memory(config: TrainConfig, facts: Facts) -> Decision | None:
 def exposure(config: TrainConfig, facts: Facts) -> Decision | None:
     """Exposures are trained to the end of the run where photographs differ in light."""
     gains = facts.color_gains
-    if config.exposure.exposure != "auto" or not gains or not validation.light_differs(*gains):
+    if config.exposure.exposure != "auto" or not gains or np.mean(gains) <= validation.LIGHT:
         return None
-    what = f"a fit of colours brings renders {gains[0]:.1f} dB nearer to photographs"
-    why = f"{what} that are held back"
+    gain = np.mean(gains)
+    why = f"a fit of colours brings renders {gain:.1f} dB nearer to photographs"
     return Decision(
         {"exposure": "affine", "exposure_until": 1.0},
         "exposures are trained, from the start on",

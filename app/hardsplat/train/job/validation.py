@@ -3,16 +3,17 @@
 A few training photographs are not trained during the main phase of a run, and measured now and
 then. They alone decide three things:
 
-- *Exposures*: where a fit of colours explains much of their error, and of the error of trained
-  ones, photographs differ in light, and the run begins again with exposures that are trained.
+- *Exposures*: where, in several looks, a fit of colours explains much of their error, and of the
+  error of trained ones, photographs differ in light. The run begins again and trains exposures.
 - *Regularization*: opacities decay in all steps, the faster the more their squared error exceeds
   that of trained photographs. Those of a run that does not overfit stay.
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
   the others, while all rates fall to their ends and the splats are averaged.
 
 Where it still rises after half of `max_steps`, the run has so many steps, and all photographs are
-trained in the second half; opacities decay as they did. `--max-steps` sets the length. Held-out views, which measure a run, have no
-part in this. docs/results/generalization.md has what each constant does.
+trained in the second half; opacities decay as they did. `--max-steps` sets the length. Held-out
+views, which measure a run, have no part in this. docs/results/generalization.md has what each
+constant does.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ LOOK = 500  # steps from one measurement to the next; later, more
 # The main phase ends where held photographs have not gained so many dB for PATIENCE steps, and for
 # as many steps as would follow it.
 GAIN, PATIENCE = 0.1, 2_000
-# share of all steps that the main phase has at most, and that falling rates have where it ends early
-HOLD, FINISH = 0.5, 0.25
+HOLD = 0.5  # share of all steps that the main phase has at most
+FINISH = 0.25  # share of all steps that follow where it ends early
 DECAY = 60.0  # of opacities, over the gap of squared errors to the power of 0.75
-# dB that a fit of colours must gain, the geometric mean of held and of trained photographs, for
+# dB that a fit of colours must gain, in the mean of looks up to PATIENCE steps after the first, for
 # exposures to be trained
-LIGHT = 1.35
+LIGHT = 1.2
 
 
 class FittedView(Protocol):
@@ -106,15 +107,17 @@ def next_look(step: int) -> int:
     return (step // every + 1) * every
 
 
-def color_gain(photographs: Sequence[FittedView]) -> float:
-    """dB that a fit of colours brings renders nearer to their photographs, in the median."""
-    return float(np.median([(m.fitted_psnr or m.psnr) - m.psnr for m in photographs]))
+def color_gain(held: Sequence[FittedView], trained: Sequence[FittedView]) -> float:
+    """dB that a fit of colours brings renders nearer to their photographs: the geometric mean of
+    the medians of held photographs, which also gain where few others show a place, and of trained
+    ones."""
+    gains = ([(m.fitted_psnr or m.psnr) - m.psnr for m in each] for each in (held, trained))
+    return math.sqrt(math.prod(max(float(np.median(each)), 0.0) for each in gains))
 
 
-def light_differs(held: float, trained: float) -> bool:
-    """Whether photographs differ in light. held, trained: color_gain of held photographs, which
-    also gain where few others show a place, and of as many trained ones."""
-    return math.sqrt(max(held, 0) * max(trained, 0)) > LIGHT
+def compares_light(looks: Sequence[Look], step: int) -> bool:
+    """Whether a look after that step tells if photographs differ in light. looks: earlier ones."""
+    return bool(looks) and step <= looks[0].step + PATIENCE
 
 
 def squared_error(psnrs: Sequence[float]) -> float:

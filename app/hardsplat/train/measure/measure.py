@@ -274,18 +274,18 @@ class RepeatedEvaluator(Evaluator):
             self._begin()
 
     def measure_again(
-        self, raster: Rasterizer, frame: np.ndarray, asked: Asked, most: int
+        self, raster: Rasterizer, frame: np.ndarray, asked: Asked, most: int, n: int
     ) -> list[Measured]:
-        """All views, without pictures and fits. raster: of the splats of now. most: views that are
-        submitted together."""
-        self.raster, n = raster, len(self._views)
+        """The first n views, without pictures and fits. raster: of the splats of now. most: views
+        that are submitted together."""
+        self.raster = raster
         self.resources["frame"].upload(frame)
         grown = [True]
         while any(grown):
             if raster.resources is not self._drawn_from:
                 self._begin()
             view = self._recorded(self._record_view)
-            parts = [part for before, after in self._copies for part in (before, view, after)]
+            parts = [part for before, after in self._copies[:n] for part in (before, view, after)]
             for at in range(0, len(parts), 3 * most):
                 complete(self.device, *parts[at : at + 3 * most])
             grown = [self._makes_room(self._own[f"{_SEEN} {i}"]) for i in range(n)]

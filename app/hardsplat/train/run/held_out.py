@@ -21,7 +21,6 @@ from hardsplat.step.runner import BATCH_SECONDS
 from hardsplat.tables import quantities
 from hardsplat.train.features.exposure import COLORS, CameraResponse
 from hardsplat.train.features.poses import focused_scene
-from hardsplat.train.job import validation
 from hardsplat.train.measure.measure import (
     Asked,
     Evaluator,
@@ -47,9 +46,9 @@ class HeldOut:
     """The held-out views of a run, and those that it holds back, measured on its device. Watchers
     have a turn between views.
 
-    held_back: photographs that are held back, as View.load() has them, by training view. refined:
-    cameras of the held-out views, as found by the last measurement of a run that refines
-    poses; else none.
+    asked: training views whose photographs are asked, with these as View.load() has them: those
+    that are held back, and behind them trained ones to compare light with. refined: cameras of the
+    held-out views, as found by the last measurement of a run that refines poses; else none.
     """
 
     def __init__(
@@ -59,14 +58,14 @@ class HeldOut:
         log: Log,
         watchers: Watchers,
         stop: StopRequest,
-        held_back: Mapping[int, np.ndarray],
+        asked: Sequence[tuple[int, np.ndarray]],
     ):
         self.session, self.files, self.log = session, files, log
         self.watchers, self.stop, self.scene = watchers, stop, files.scene
         self.refined: list[Camera] = []
         self._busy = False
-        self._held_back = held_back
-        # of views that are held back, from one look to the next
+        self._asked = asked
+        # of these views, from one look to the next
         self._evaluator: RepeatedEvaluator | None = None
 
     def _frame(self) -> np.ndarray:
@@ -102,42 +101,28 @@ class HeldOut:
         except OutOfMemory:
             return None
 
-    def held_back(self, gain: bool = False) -> list[Measured]:
-        """Photographs that are held back, measured now. gain: also after a fit of colours.
-        half_psnr: while exposures are trained, of their right halves after a fit to the left
-        ones."""
+    def held_back(self, light: bool = False) -> tuple[list[Measured], list[Measured]]:
+        """Photographs that are held back, measured now as steps draw them; and with `light` trained
+        ones, both after a fit of colours as well. half_psnr: while exposures are trained, of their
+        right halves after a fit to the left ones."""
         session, schedule = self.session, self.session.schedule
-        which = session.job.validation
-        photos = [self._held_back[i] for i in which]
+        held = len(session.job.validation)
         until = min(schedule.ends.values(), default=schedule.steps)
         halves = session.job.config.exposure.corrected and session.step < until
-        asked = Asked(photos, halves=halves, gain=gain)
-        return self._as_trained(self._training(which), asked)
-
-    def color_gains(self, held: Sequence[Measured]) -> list[float]:
-        """dB that a fit of colours gains: of photographs that are held back, as measured, and of as
-        many trained ones, measured now."""
-        job = self.session.job
-        chosen = validation.trained_views(job.validation, job.views.faces)
-        trained = self._as_trained(self._training(chosen), Asked(pictures=False, gain=True))
-        return [validation.color_gain(held), validation.color_gain(trained)]
-
-    def _training(self, which: Sequence[int]) -> list[View]:
-        return [self.scene.views[self.scene.train[i]] for i in which]
-
-    def _as_trained(self, views: Sequence[View], asked: Asked) -> list[Measured]:
-        """Measurements of the splats of now as steps draw them: of views whose photographs are
-        given, which are those that are held back, again and again; of others once."""
-        session, raster, frame = self.session, self.session.raster, self._frame()
         with self.log.off_clock("measuring"):
-            if asked.photos is None:
-                with ExitStack() as stack:
-                    stack.callback((once := Evaluator(raster)).destroy)
-                    return list(measure_all([once], views, frame, True, asked))
             if self._evaluator is None:
-                self._evaluator = RepeatedEvaluator(raster, views, list(asked.photos))
+                views = [self.scene.views[self.scene.train[i]] for i, _ in self._asked]
+                photos = [photo for _, photo in self._asked]
+                self._evaluator = RepeatedEvaluator(session.raster, views, photos)
             most = max(1, int(session.runner.steps_per_second * BATCH_SECONDS))
-            return self._evaluator.measure_again(raster, frame, asked, most)
+            found = self._evaluator.measure_again(
+                session.raster,
+                self._frame(),
+                Asked(halves=halves, gain=light),
+                most,
+                len(self._asked) if light else held,
+            )
+        return found[:held], found[held:]
 
     def close(self) -> None:
         """Frees what looks at photographs that are held back have kept."""

@@ -170,9 +170,9 @@ class Trainer:
         self._device_stack.callback(self.session.destroy)
         self.files = RunFiles(self.folder, self.session, self.photographs)
         self._host_stack.callback(self.files.close)
-        held_back = {i: images[i] for i in job.validation}
+        asked = [(i, images[i]) for i in job.asked]
         self.held_out = HeldOut(
-            self.session, self.files, self.log, self.watchers, self.stopping, held_back
+            self.session, self.files, self.log, self.watchers, self.stopping, asked
         )
         self._device_stack.callback(self.held_out.close)
         return images
@@ -347,23 +347,26 @@ class Trainer:
         if not s.schedule.is_look(s.step):
             return False
         s.drain()
+        light = job.compares_light and validation.compares_light(log.looks, s.step)
         try:
-            asks = job.compares_light and not log.color_gains
-            held = self.held_out.held_back(gain=asks)
-            if asks and log.looks:
-                log.color_gains = self.held_out.color_gains(held)
-                gains = tuple(log.color_gains)
-                facts = replace(self.facts, settled=0, decay=0.0, color_gains=gains)
-                job = decide(self.as_given, facts)
+            held, trained = self.held_out.held_back(light)
         except OutOfMemory as error:
             tqdm.write(f"note: step {s.step}: held-back photographs are not measured: {error}")
             return False
+        psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
+        log.add_look(s.step, psnrs, validation.decays(self.config))
+        schedule = s.schedule.judged(log.looks)
+        if light:
+            log.color_gains.append(validation.color_gain(held, trained))
+            later = validation.next_look(s.step)
+            if s.step >= schedule.main_steps or not validation.compares_light(log.looks, later):
+                gains = tuple(log.color_gains)
+                facts = replace(self.facts, settled=0, decay=0.0, color_gains=gains)
+                job = decide(self.as_given, facts)
         if job.config != self.config:
             self._begin_again(job)
             return True
-        psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
-        log.add_look(s.step, psnrs, validation.decays(self.config))
-        self._reschedule(s.schedule.judged(log.looks))
+        self._reschedule(schedule)
         return False
 
     def _reschedule(self, schedule: Schedule) -> None:

@@ -43,7 +43,7 @@ class Log:
     evaluations: list[dict] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)  # at photographs that are held back
     settled: int = 0  # the step at which they ended the main phase; 0: they did not
-    color_gains: list[float] = field(default_factory=list)  # dB, by which light was judged
+    color_gains: list[float] = field(default_factory=list)  # dB, of looks by which light is judged
     decisions: list[str] = field(default_factory=list)  # of the run, each with its reason
     decided: list[str] = field(default_factory=list)  # in this process, without reasons
     _begun: float = 0.0
