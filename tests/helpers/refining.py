@@ -26,6 +26,7 @@ from hardsplat.train.strategies.strategy import (
     refine_settings,
 )
 from tests.helpers.tables import COMMON
+from tests.helpers.training import strategy_of
 
 # As the float64 references have them: all bands of colour under one name, moments first and second
 # by turns.
@@ -119,7 +120,7 @@ class Refining:
         degree = self.parameters.sh_degree
         terms = loss_terms(config.flat(), EXTENT, sh_degree=degree, capacity=self.capacity)
         structs = {"loss_terms": terms, "rates": rates, "moved_planes": moved}
-        structs["refine_settings"] = refine_settings(config.densify, EXTENT)
+        structs["refine_settings"] = refine_settings(strategy_of(config), EXTENT)
         structs["adam_settings"] = adam_settings(config.adam.adam_beta1)
         for each, struct in structs.items():
             self.resources[each].upload(struct)

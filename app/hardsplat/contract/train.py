@@ -208,6 +208,7 @@ REFINE = subsystem(
             "uint budget": "budget: splats at the end of growth",
             "uint first_step": "budget: step at which growth begins",
             "uint last_step": "budget: step at which growth ends",
+            "float growth": "budget: power of the progress of growth that splats follow",
             "float grow_absolute": "budget: mean absolute gradient above which a splat may be "
             "split, NDC units",
             "float grow_least": "budget: that where splats with larger ones are fewer than there "

@@ -1,7 +1,6 @@
 // How many classes of tickets win. Growth: as many as lead to no more splats than the budget has by
-// now, which grows as the fourth root of progress, faster than the square root of Improved-GS (Deng
-// et al. 2025). Thinning: as many as leave no fewer than a share of the splats. One workgroup; it
-// leaves the counts clean.
+// now, which follows a power of progress. Thinning: as many as leave no fewer than a share of the
+// splats. One workgroup; it leaves the counts clean.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "scan.glsl"
@@ -26,7 +25,8 @@ uint difference(uint more, uint less) { return more - min(more, less); }
 
 uint room() {
     float budget = float(refine_settings.budget) *
-                   sqrt(sqrt(progress(refine_settings.first_step, refine_settings.last_step)));
+                   pow(progress(refine_settings.first_step, refine_settings.last_step),
+                       refine_settings.growth);
     if (!THINS) return difference(min(uint(budget), counts.capacity), counts.splats);
     return difference(counts.splats, uint(ceil(float(counts.splats) * refine_settings.thinned)));
 }

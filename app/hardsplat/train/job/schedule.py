@@ -14,7 +14,7 @@ from hardsplat.tables import quantities
 from hardsplat.train.job import validation
 from hardsplat.train.job.validation import Look
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.strategy import Strategy
+from hardsplat.train.strategies.strategy import EARLY_GROWTH, GROWTH, Strategy
 
 SAMPLES, RAREST = 10, 50  # at least so many samples, and one in so many steps
 CHOSEN = 0.85  # of a run, after which threads choose the splats that its report shows
@@ -121,7 +121,8 @@ class Schedule:
 
     @cached_property
     def strategy(self) -> Strategy:
-        return STRATEGIES[self.densify.strategy](self.densify, self.steps)
+        power = EARLY_GROWTH if self.config.run.early_stop else GROWTH
+        return STRATEGIES[self.densify.strategy](self.densify, self.steps, power)
 
     @cached_property
     def averaging(self) -> Averaging:

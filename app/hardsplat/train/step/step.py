@@ -59,7 +59,7 @@ def schedule_settings(
             schedule.falls,
         ),
         "adam_settings": optimizer,
-        "refine_settings": refine_settings(schedule.densify, job.views.extent),
+        "refine_settings": refine_settings(schedule.strategy, job.views.extent),
     }
     own = (part.settings(schedule) for part in parts if part.settings)
     return found | {name: values for each in own for name, values in each.items()}

@@ -160,7 +160,7 @@ class Budget(Refining):
         few more."""
         c = self.settings
         progress = (step - c.refine_start_iter) / max(c.refine_stop_iter - c.refine_start_iter, 1)
-        return int(budget_of(c) * min(max(progress, 0), 1) ** 0.25) + 1
+        return int(budget_of(c) * min(max(progress, 0), 1) ** self.growth_power) + 1
 
     def due(self, step: int) -> list[str]:
         return [*super().due(step), *["thin"] * (step in self.prunings())]

@@ -60,11 +60,17 @@ class Growing(Protocol):
     def count(self) -> int: ...  # splats there are; waits for all that was queued
 
 
+# power of the progress of growth that the number of splats follows: the root, as in Improved-GS
+# (Deng et al. 2025); where photographs may end a run early, its splats must be there sooner
+GROWTH, EARLY_GROWTH = 0.5, 0.25
+
+
 @dataclass(frozen=True)
 class Strategy:
     """Splats stay what they are. A strategy is one module and one row of STRATEGIES.
 
-    settings: with --cap-max resolved by `budget`. steps: of the run.
+    settings: with --cap-max resolved by `budget`. steps: of the run. growth_power: of progress,
+    which a number of splats that is known from the start follows.
     grows: each step adds the gradients of positions on screen to grow_stats. scores: some
     steps draw scores before their gradients. resets: opacities are reset. statistics: buffers of
     the contract, one element a splat, that it keeps from step to step; they grow with the splats
@@ -75,6 +81,7 @@ class Strategy:
 
     settings: DensifySettings
     steps: int
+    growth_power: float = GROWTH
     grows: ClassVar[bool] = False
     scores: ClassVar[bool] = False
     resets: ClassVar[bool] = False
@@ -214,12 +221,13 @@ def budget_of(settings: DensifySettings) -> int:
     return settings.cap_max or 1_000_000
 
 
-def refine_settings(settings: DensifySettings, extent: float) -> np.ndarray:
+def refine_settings(strategy: Strategy, extent: float) -> np.ndarray:
     """The contract's RefineSettings struct. extent: scene radius, world units.
 
     The noise is an area times a length: in units of the scene's extent it is alike in metres and in
     centimetres.
     """
+    settings = strategy.settings
     flat, most = settings.flat(), settings.budget.grow_absolute
     return contract.struct(
         "RefineSettings",
@@ -229,6 +237,7 @@ def refine_settings(settings: DensifySettings, extent: float) -> np.ndarray:
         budget=budget_of(settings),
         first_step=settings.refine_start_iter,
         last_step=settings.refine_stop_iter,
+        growth=strategy.growth_power,
         grow_least=min(GROW_LEAST, most),
         reset_opacity=RESET_OPACITY,
         thinned=settings.budget.prune_to ** (1 / THINNINGS),
