@@ -36,7 +36,7 @@ from hardsplat.tables.formats import FORMATS, TargetFormat
 
 log = logging.getLogger("hardsplat")
 HEADROOM = 1.5  # what is allocated over what frames need: each replacement takes some 0.3 s
-CHECKPOINT_HEADROOM = 1.125  # of checkpoints, which are the most of what lives at once in a step
+CHECKPOINT_HEADROOM = 1.25  # of checkpoints, which are the most of what lives at once in a step
 SPARE = 0.6  # share of a capacity below which the rest is given back
 _APART: Lives = {}
 
