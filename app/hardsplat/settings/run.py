@@ -21,8 +21,8 @@ class RunSettings(Owner):
     max_steps: int = steps(18_000, "most training steps", min=1, aka="iterations total_steps")
     early_stop: bool = option(
         True,
-        "end the main phase once held-back photographs stop improving, unless --max-steps or a "
-        "step of a schedule is named",
+        "end the main phase once held-back photographs stop improving, and add splats sooner for "
+        "that, unless --max-steps or a step of a schedule is named",
     )
     eval_steps: tuple[int, ...] = option(
         (7_000, 30_000),

@@ -106,8 +106,8 @@ class TrainSettings(RasterizerOptions, total=False):
     max_steps: int
     """most training steps (default: 18000 steps)"""
     early_stop: bool
-    """end the main phase once held-back photographs stop improving, unless --max-steps or a step of
-    a schedule is named (default: True)"""
+    """end the main phase once held-back photographs stop improving, and add splats sooner for that,
+    unless --max-steps or a step of a schedule is named (default: True)"""
     eval_steps: Sequence[int]
     """steps after which held-out views are measured; always also the last (default: 7000 30000
     steps)"""
