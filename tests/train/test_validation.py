@@ -201,9 +201,10 @@ def test_looks_measure_what_there_is_by_then(on_device, scene, tmp_path, monkeyp
 
     def both(self, light):
         found = kept(self, light)
-        views = [self.scene.views[self.scene.train[i]] for i, _ in self._asked]
-        asked = Asked(pictures=False, gain=light, halves=found[0][0].half_psnr is not None)
-        for a, b in zip([*found[0], *found[1]], self._measures(views, asked)):
+        each = [*found[0], *found[1]]
+        views = [self.scene.views[self.scene.train[i]] for i, _ in self._asked[: len(each)]]
+        asked = Asked(pictures=False, gain=light, halves=each[0].half_psnr is not None)
+        for a, b in zip(each, self._measures(views, asked), strict=True):
             numbers = [(m.psnr, m.ssim, m.fitted_psnr, m.half_psnr) for m in (a, b)]
             assert numbers[0] == numbers[1], (self.session.step, a.name)
         assert len(found[1]) == len(found[0]) * light

@@ -188,10 +188,9 @@ def memory(config: TrainConfig, facts: Facts) -> Decision | None:
 
 def exposure(config: TrainConfig, facts: Facts) -> Decision | None:
     """Exposures are trained to the end of the run where photographs differ in light."""
-    gains = facts.color_gains
-    if config.exposure.exposure != "auto" or not gains or np.mean(gains) <= validation.LIGHT:
+    gain = np.mean(facts.color_gains or -np.inf)
+    if config.exposure.exposure != "auto" or gain <= validation.LIGHT:
         return None
-    gain = np.mean(gains)
     why = f"a fit of colours brings renders {gain:.1f} dB nearer to photographs"
     return Decision(
         {"exposure": "affine", "exposure_until": 1.0},

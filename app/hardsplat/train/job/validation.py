@@ -10,10 +10,10 @@ then. They alone decide three things:
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
   the others, while all rates fall to their ends and the splats are averaged.
 
-Where it still rises after half of `max_steps`, the run has so many steps, and all photographs are
-trained in the second half; opacities decay as they did. `--max-steps` sets the length. Held-out
-views, which measure a run, have no part in this. docs/results/generalization.md has what each
-constant does.
+Where it still rises after half of `max_steps`, the run makes all of them. It trains all photographs
+in the second half, and opacities go on to decay as they did. `--max-steps` sets the length.
+Held-out views, which measure a run, have no part in this. docs/results/generalization.md has what
+each constant does.
 """
 
 from __future__ import annotations
