@@ -78,9 +78,7 @@ def handle(flags):
 
     # a window asks for more of a device
     opens = nullcontext() if with_window else opening(config.run.device)
-    # what is resumed has a checkpoint, or else no one wants its photographs
-    reads = nullcontext() if config.run.resume else reading(config, parts)
-    with opens as device, reads as photographs:
+    with opens as device, reading(config, parts) as photographs:
         from hardsplat.train import run_training
 
         show_log({"verbose": config.run.verbose, "quiet": config.run.quiet})
@@ -104,7 +102,10 @@ def plan(flags):
 
 
 def reading(config, parts):
-    """The photographs, as a context: threads decode them while this one imports what trains."""
+    """The photographs, as a context: threads decode them while this one imports what trains. None
+    for a run that is resumed: it has a checkpoint, or else no one wants them."""
+    if config.run.resume:
+        return nullcontext()
     from hardsplat.results.folder import check_folder, folder_of
     from hardsplat.train import PhotographLoader
 

@@ -19,6 +19,7 @@ from hardsplat.gpu.passes.declared import ComputePass
 # beside them
 FETCHERS = 64
 BESIDE = "draw"  # the pass that a photograph is fetched beside: long enough, and before the loss
+COPIERS = 4  # threads that fill host memory; more of them wait for one another's Python
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
 
 
@@ -137,7 +138,7 @@ class Photos:
     def _put(self, images: list[np.ndarray]) -> None:
         """Puts all photographs where they stay."""
         if self._whole:
-            with ThreadPoolExecutor() as copiers:
+            with ThreadPoolExecutor(COPIERS) as copiers:
                 list(copiers.map(self._upload, map(self._words, images), self._starts.tolist()))
         else:
             starts = (start * self.pixel_bytes for start in self._starts.tolist())

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from tqdm import tqdm
@@ -159,11 +160,10 @@ class Trainer:
 
     def _open_session(self, job: Job) -> list[np.ndarray]:
         """Makes the session and what reads it. Returns the training photographs."""
+        loaded = self.photographs.background.do("photographs", partial(self._load, job.config))
         build_ahead(self.device, job)  # by threads, while the last photographs are read
         self.clock.begin("load")
-        images = list(self.photographs.training(job.config.run.quiet))
-        ring, fetches = 2 * job.config.run.batch_steps, not job.config.depth.depth_lambda
-        photos = Photos(self.device, images, job.config.run.images, ring, fetches)
+        images, photos = loaded.result()
         self.clock.begin("setup")
         inputs = inputs_of(job, self.scene, photos)
         self.session = Session(self.device, job, photos, self._on_batch, inputs)
@@ -176,6 +176,12 @@ class Trainer:
         )
         self._device_stack.callback(self.held_out.close)
         return images
+
+    def _load(self, config: TrainConfig) -> tuple[list[np.ndarray], Photos]:
+        """The training photographs, in order, and where steps read them."""
+        run, fetches = config.run, not config.depth.depth_lambda
+        images = list(self.photographs.training(run.quiet))
+        return images, Photos(self.device, images, run.images, 2 * run.batch_steps, fetches)
 
     @property
     def job(self) -> Job:
