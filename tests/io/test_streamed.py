@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,9 +20,10 @@ from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import PIECE, SplatStream, in_memory
 from hardsplat.io.order import Bucket, Dealt
 from hardsplat.io.splats import load_splats, open_splats, save_splats
+from hardsplat.model.camera import rotation_matrix
 from hardsplat.model.gaussians import SH_C0, Gaussians
-from hardsplat.page.choose import covers, merged
 from hardsplat.page.export import PAGE
+from hardsplat.page.merge import axes_of, covers, merged
 from hardsplat.results.model import find_model
 from tests.helpers.splat_files import covariances, differences, leaf_of, some_splats
 from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
@@ -102,6 +104,34 @@ def test_merged_splats_have_the_moments_of_their_group():
     g.means[:] = 5
     g.opacities[:] = 0.9
     np.testing.assert_allclose(merged(g, starts).opacities[1:], 0.99)
+
+
+def test_merged_splats_of_any_size():
+    """Squares that float32 has no room for."""
+    g = some_splats(60, 1, size=0.05)
+    starts = np.array([0, 7, 30])
+    made = merged(g, starts)
+    large = replace(g, means=g.means * np.float32(2**50), scales=g.scales * np.float32(2**50))
+    again = merged(large, starts)
+    np.testing.assert_allclose(again.means / 2**50, made.means, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(again.opacities, made.opacities, rtol=1e-5)
+    found, wanted = covariances(again) / 2.0**100, covariances(made)
+    np.testing.assert_allclose(found, wanted, atol=1e-6 * wanted.max())
+
+
+def test_axes_of_any_covariance():
+    rng = np.random.default_rng(0)
+    values = np.exp(rng.normal(size=(200, 3)) * 6)
+    values[:20], values[20:40], values[40:60] = (1, 1, 2), (1, 2, 2), (0, 0, 1)
+    values[60:80], values[80:90] = 1, 0
+    turns = np.linalg.qr(rng.normal(size=(200, 3, 3)))[0]
+    turns[::2] = np.eye(3)[rng.permuted(np.tile(np.arange(3), (100, 1)), axis=1)]
+    wanted = np.einsum("nik,nk,njk->nij", turns, values, turns)
+    squares, quats = axes_of(wanted.transpose(1, 2, 0))
+    np.testing.assert_allclose(np.linalg.norm(quats, axis=0), 1, rtol=1e-12)
+    axes = rotation_matrix(*quats)
+    got = np.einsum("ikn,kn,jkn->nij", axes, squares, axes)
+    assert (np.abs(got - wanted).max(axis=(1, 2)) <= 1e-14 * values.max(axis=1)).all()
 
 
 def test_errors_are_what_colours_differ_and_what_merging_blurs():

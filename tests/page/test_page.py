@@ -21,6 +21,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import PageScene, write_page
+from hardsplat.page.merge import merged
 from hardsplat.page.pack import unpack
 from hardsplat.raster.renderer import Renderer
 from tests.helpers.devtools import SIZE, Browser, shot
@@ -89,7 +90,7 @@ def test_what_is_no_longer_finite_leaves_its_group():
     g.sh[chosen.whole[3], 1], g.means[first[2], 0], g.quats[second] = np.nan, np.inf, 0
     left = chosen.splats(g.__getitem__)
     assert len(left) == 18 and np.isfinite(left.means).all() and np.isfinite(left.sh).all()
-    wanted = choose.merged(g[np.delete(first, 2)], np.array([0]))
+    wanted = merged(g[np.delete(first, 2)], np.array([0]))
     np.testing.assert_allclose(left.means[9], wanted.means[0], rtol=1e-6)
     g.quats[:] = 0
     refuses("no splat is left whose numbers are finite", chosen.splats, g.__getitem__)

@@ -30,7 +30,8 @@ from hardsplat.io.order import Bucket, Dealt
 from hardsplat.io.splats import log_dropped, usable_pieces
 from hardsplat.model import morton
 from hardsplat.model.gaussians import SH_C0, Gaussians
-from hardsplat.page.choose import covariance_diagonals, covers, reduced
+from hardsplat.page.choose import reduced
+from hardsplat.page.merge import covariance_diagonals, covers
 
 
 class CellTree:

@@ -12,12 +12,16 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.parallel import THREADS, in_blocks
 from hardsplat.model import morton
-from hardsplat.model.camera import Camera, quaternions, rotation_matrix
+from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.page.merge import Splats, fields_of, members, merged, merged_members
 
 _CAMERAS = 16  # that importance is estimated from
 _SIGMAS = 3.0  # from its mean to where a splat is no more to be seen
 _BLOCK = 1 << 14  # splats that a thread makes temporary arrays for at a time
+# the same, where the end of a run waits: each call of NumPy needs Python for a moment, for which
+# it waits while others have it
+_MERGED = 1 << 17
 # the same, where arrays are gone through so often that they should stay in the processor's cache
 _CACHED = 1 << 13
 
@@ -35,32 +39,38 @@ class Choice:
     rest: np.ndarray
     edges: np.ndarray
 
-    def splats(self, rows_of: Callable[[np.ndarray], Gaussians]) -> Gaussians:
+    def splats(self, rows_of: Callable[[np.ndarray], Splats]) -> Gaussians:
         """The splats of the page, without those whose numbers are not finite. rows_of: the splats
         of some rows; threads ask for them. Raises UserError where none is left."""
 
         def whole(at: int) -> Gaussians:
-            part = rows_of(self.whole[at : at + _BLOCK])
+            part = rows_of(self.whole[at : at + _MERGED])
             good = _good(part)
-            return part if good.all() else part[good]
+            kept = fields_of(part, slice(None) if good.all() else good)
+            return Gaussians(*kept, check=False)
 
-        def others(at: int, end: int) -> Gaussians:
-            edges = self.edges[at : end + 1]
-            part, starts = rows_of(self.rest[edges[0] : edges[-1]]), edges[:-1] - edges[0]
+        def others(at: int, end: int) -> Gaussians | None:
+            places, there = members(self.edges[at : end + 1])
+            part = rows_of(self.rest[places.ravel()])
+            if (made := merged_members(part, there)) is not None:
+                return made
+            # by group, of those whose numbers are finite
+            order = np.arange(there.size).reshape(there.shape).T[there.T]
+            groups = np.repeat(np.arange(end - at), there.sum(axis=0))
+            part = fields_of(part, order)
             good = _good(part)
-            if not good.all():
-                groups = np.repeat(np.arange(len(starts)), np.diff(edges))[good]
-                part, starts = part[good], np.flatnonzero(np.diff(groups, prepend=-1))
-            return merged(part, starts) if len(part) else part
+            starts = np.flatnonzero(np.diff(groups[good], prepend=-1))
+            return merged(fields_of(part, good), starts) if len(starts) else None
 
         spans, at, last = [], 0, len(self.edges) - 1
         while at < last:
-            room = np.searchsorted(self.edges, self.edges[at] + _BLOCK, side="right")
+            room = np.searchsorted(self.edges, self.edges[at] + _MERGED, side="right")
             spans.append((at, at := max(at + 1, int(room) - 1)))
         with ThreadPoolExecutor(THREADS) as pool:  # arrays of this size leave Python to others
             making = [pool.submit(others, *span) for span in spans]
-            alone = list(pool.map(whole, range(0, len(self.whole), _BLOCK)))
-            found = [part for part in (*alone, *(each.result() for each in making)) if len(part)]
+            alone = list(pool.map(whole, range(0, len(self.whole), _MERGED)))
+            parts = *alone, *(each.result() for each in making)
+            found = [part for part in parts if part is not None and len(part)]
         if not found:
             raise UserError("no splat is left whose numbers are finite")
         return Gaussians.concatenate(found)
@@ -91,10 +101,10 @@ def kept(
     return reduced(part, cameras, max_splats, rows)
 
 
-def _good(part: Gaussians, min_opacity: float = 0.0) -> np.ndarray:
+def _good(part: Splats, min_opacity: float = 0.0) -> np.ndarray:
     """(N,) bool: which splats can be seen."""
     good = visible(part.means, part.scales, part.opacities, min_opacity)
-    good &= _finite(part.quats) & _finite(part.sh.reshape(len(part), -1))
+    good &= _finite(part.quats) & _finite(part.sh.reshape(len(part.means), -1))
     return good & (np.abs(part.quats) @ np.ones(4, np.float32) > 0)
 
 
@@ -156,61 +166,6 @@ def choice(
     return Choice(len(means), rows[important], rest, edges)
 
 
-def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
-    """One splat for each group, which begin at `starts` (G,): of the same mean and covariance,
-    where splats weigh what they cover, opacity times surface; the opacity is that of as much cover
-    on the surface that there is now (Kerbl et al. 2024, A Hierarchical 3D Gaussian Representation,
-    section 4)."""
-    n, squares = len(gaussians), gaussians.scales.astype(np.float64) ** 2
-    weight = gaussians.opacities * _surface(squares) + 1e-30
-    # rows of numbers that are next to each other, which is twice as fast as columns
-    table = np.empty((10 + gaussians.sh[0].size, n))
-    table[0], offset, covariances = 1, table[1:4], table[4:10]
-    # means are small next to it, so that nothing cancels in their squares
-    first = np.repeat(gaussians.means[starts], np.diff(starts, append=n), axis=0)
-    np.subtract(gaussians.means.T, first.T, out=offset, dtype=np.float64)
-    for row, entry, (i, j) in zip(covariances, _covariances(gaussians.quats, squares), _UPPER):
-        np.multiply(offset[i], offset[j], out=row)
-        row += entry
-    table[10:] = gaussians.sh.reshape(n, -1).T
-    table *= weight
-    sums = np.add.reduceat(table, starts, axis=1).T
-    whole, means = sums[:, 0], sums[:, 1:] / sums[:, :1]
-    covariance = np.empty((len(starts), 3, 3))
-    for column, (i, j) in enumerate(_UPPER, 3):
-        covariance[:, i, j] = covariance[:, j, i] = means[:, column] - means[:, i] * means[:, j]
-    squares, axes = np.linalg.eigh(covariance)
-    axes[np.linalg.det(axes) < 0, :, 0] *= -1
-    squares = np.maximum(squares, 0)
-    opacities = np.clip(whole / np.maximum(_surface(squares), 1e-30), 0, 0.99)
-    centres, sh = gaussians.means[starts] + means[:, :3], means[:, 9:].reshape(len(starts), -1, 3)
-    return Gaussians(centres, quaternions(axes), np.sqrt(squares), opacities, sh)
-
-
-def covers(gaussians: Gaussians) -> np.ndarray:
-    """(N,) float64, what splats cover, opacity times surface, squared world units; above 0."""
-    return gaussians.opacities * _surface(gaussians.scales.astype(np.float64) ** 2) + 1e-30
-
-
-def covariance_diagonals(gaussians: Gaussians) -> np.ndarray:
-    """(N, 3) float64 variances along the world's axes, squared world units."""
-    entries = _covariances(gaussians.quats, gaussians.scales.astype(np.float64) ** 2)
-    return np.stack([entries[_UPPER.index((i, i))] for i in range(3)], axis=1)
-
-
-_UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of a symmetric matrix
-
-
-def _covariances(quats: np.ndarray, squares: np.ndarray) -> list[np.ndarray]:
-    """The entries _UPPER of the covariances, (N,) each. squares: of the half axes (N, 3)."""
-    units = np.ascontiguousarray(quats.T, np.float64)
-    units /= np.sqrt((units * units).sum(axis=0))
-    axes = rotation_matrix(*units)
-    a, b, c = np.ascontiguousarray(squares.T)
-    terms = [[axes[i][k] * axes[j][k] for k in range(3)] for i, j in _UPPER]
-    return [p * a + q * b + r * c for p, q, r in terms]
-
-
 def importance(
     means: np.ndarray, scales: np.ndarray, opacities: np.ndarray, cameras: Sequence[Camera]
 ) -> np.ndarray:
@@ -268,13 +223,6 @@ def _sides(
     sides = np.sqrt(area, out=area)
     sides[~visible] = 0
     return sides
-
-
-def _surface(squares: np.ndarray) -> np.ndarray:
-    """(N,) in proportion to the surface of ellipsoids, about, from their squared half axes (N,
-    3)."""
-    a, b, c = squares.T
-    return np.sqrt(a * b + b * c + c * a)
 
 
 def foremost(

@@ -51,7 +51,7 @@ class PageScene:
     cameras: by name, in the order of the list; the page begins at the first. near: splats nearer
     than that are not drawn, world units. background: (3,) colour behind the splats. antialiased:
     they were trained so. up: (3,) world direction, None for that of the cameras. picture: (H, W, 3)
-    uint8, what the first camera sees, for the moments until it is drawn.
+    uint8 or a picture_uri, what the first camera sees, for the moments until it is drawn.
     """
 
     title: str = "hardsplat"
@@ -60,7 +60,7 @@ class PageScene:
     background: tuple[float, float, float] = (0.0, 0.0, 0.0)
     antialiased: bool = False
     up: np.ndarray | None = None
-    picture: np.ndarray | None = None
+    picture: np.ndarray | str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def small_choice(
     cameras = _estimated_from(shown)
     if len(rows) > most:
         rows = rows[foremost(means[rows], scales[rows], opacities[rows], cameras, most)]
-    known = _PICTURE_BYTES if shown.picture is None else len(picture_uri(shown.picture))
+    known = len(_opening(shown) or "") or _PICTURE_BYTES
     splats = max(1, int((budget_bytes - _AROUND - known) / _BASE64 / _PER_SPLAT))
     return choice(means, scales, opacities, cameras, min(splats, MOST_SPLATS), rows)
 
@@ -166,7 +166,7 @@ def _viewer(
         keys=keys.rows(page=True),
         title=shown.title,
         aspect=tuple(size),
-        picture=None if shown.picture is None else picture_uri(shown.picture),
+        picture=_opening(shown),
         header=header,
         header_json=json.dumps(header, allow_nan=False).replace("<", "\\u003c"),
         data=base64.b64encode(packed.data).decode(),
@@ -208,6 +208,11 @@ def _from_afar(setting) -> Camera:
     away = 1.1 * setting.reach / np.tan(_FOV / 2) * toward
     pose = look_at(setting.centre - away, setting.centre, setting.up)
     return Camera(pose, intrinsics(_FOV, *_SIZE), *_SIZE)
+
+
+def _opening(shown: PageScene) -> str | None:
+    picture = shown.picture
+    return picture_uri(picture) if isinstance(picture, np.ndarray) else picture
 
 
 def picture_uri(image: np.ndarray, side: int = _PICTURE_SIDE) -> str:

@@ -14,9 +14,18 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import written
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.model.gaussians import OWN, Gaussians, activated
+from hardsplat.model.gaussians import activated, logistic
 from hardsplat.page.choose import Choice
-from hardsplat.page.export import VIEWER, PageScene, small_choice, small_viewer, source, template
+from hardsplat.page.export import (
+    VIEWER,
+    PageScene,
+    picture_uri,
+    small_choice,
+    small_viewer,
+    source,
+    template,
+)
+from hardsplat.page.merge import Rows
 from hardsplat.report import charts
 from hardsplat.report.page import data_uri, pictures, template_of, write_page
 from hardsplat.report.stages import by_stage
@@ -30,6 +39,7 @@ from hardsplat.tables.pictures import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
 NAME, CURVES, TEMPLATE = "report.html", "loss.png", "run.html"
+GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
 CHOSEN_BY = ("means", "log_scales", "logit_opacities")  # splats of the viewer
 # splats that the viewer is made of, which holds some 130 000: those of them that matter most, and
 # others merged
@@ -154,19 +164,30 @@ def viewer_of(
     no splat is left. picture: waits for what its first camera sees. chosen: by earlier values of
     the same splats. check: raises UserError, after which there is no viewer, where nobody waits for
     it any more."""
-    own = {name: planes[name] for name in OWN} | {"shN": planes["shN"][:3]}  # SH degree 1
+    first, others = planes["sh0"], planes["shN"][:3]  # SH degree 1
 
-    def rows_of(rows: np.ndarray) -> Gaussians:
+    def rows_of(rows: np.ndarray) -> Rows:
         check()
-        part = {name: np.take(values, rows, axis=1) for name, values in own.items()}
-        return Gaussians.from_planes(part)
+        means, quats, logs, logits = (np.take(planes[n][0], rows, axis=0) for n in GEOMETRY)
+        sh = np.empty((1 + len(others), len(rows), 3), np.float32)
+        for values, out in ((first, sh[:1]), (others, sh[1:])):
+            np.take(values, rows, axis=1, out=out, mode="clip")  # which copies nothing twice
+        with np.errstate(over="ignore"):  # a page shows scales in steps of some percent
+            scales = np.exp(logs, out=logs)
+        return Rows(means, quats, scales, logistic(logits[:, 0]), sh.transpose(1, 0, 2))
+
+    def encoded() -> str | None:
+        image = picture()
+        return None if image is None else picture_uri(image)
 
     try:
         if chosen is None or chosen.count != planes["means"].shape[1]:
             chosen = viewer_choice(planes, shown)
-        splats, first = chosen.splats(rows_of), picture()
+        with ThreadPoolExecutor(1) as pool:
+            opening = pool.submit(encoded)
+            splats = chosen.splats(rows_of)
         check()
-        return small_viewer(splats, replace(shown, picture=first))
+        return small_viewer(splats, replace(shown, picture=opening.result()))
     except UserError as error:
         log.info("note: the report has no view in 3D: %s", error)
         return None
