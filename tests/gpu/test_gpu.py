@@ -138,6 +138,27 @@ def test_cached_shaders_need_no_compiler(shaders, monkeypatch):
     assert shader.compile_source(ShaderSource.of("copy.comp")) == first
     words = "no GLSL compiler: install glslang"
     refuses(words, shader.compile_source, ShaderSource.of("copy.comp", macros={"OTHER": "1"}))
+    monkeypatch.setattr(shader, "_FLAGS", (*shader._FLAGS, "-g"))
+    refuses(words, shader.compile_source, ShaderSource.of("copy.comp"))
+
+
+def test_a_file_is_read_once_a_process_and_what_it_was_has_another_key(shaders, monkeypatch):
+    """Its modules and no others are compiled again by a process that finds it changed."""
+    shaders("part.glsl", "const uint PART = 1u;\n")
+    sources = [
+        ShaderSource.of(shaders(f"{name}.comp", f"{head}{COPY}"))
+        for name, head in (("with", '#include "part.glsl"\n'), ("without", ""))
+    ]
+    before = list(map(shader.key, sources))
+    built = [shader.compile_source(source) for source in sources]
+    shaders("part.glsl", "const uint PART = 2u;\n")
+    assert list(map(shader.key, sources)) == before
+    shader._file.cache_clear()  # as in another process
+    after = list(map(shader.key, sources))
+    assert after[0] != before[0] and after[1] == before[1]
+    monkeypatch.setenv("PATH", "")
+    refuses("no GLSL compiler: install glslang", shader.compile_source, sources[0])
+    assert shader.compile_source(sources[1]) == built[1]
 
 
 @pytest.fixture

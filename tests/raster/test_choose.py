@@ -167,6 +167,7 @@ def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatc
     (tmp_path / "other.comp").write_text("// of no candidate")
     assert not ask(TRIANGLE)[1]
     (tmp_path / "new.comp").write_text("// changed")
+    module.shader._file.cache_clear()  # as in another process
     assert ask(TRIANGLE)[1]
     monkeypatch.setitem(FIRST, "block", "1x1")
     assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]

@@ -11,7 +11,8 @@ writes; `gpu.pipelines.build` checks both against the SPIR-V.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ SPECS: dict[str, BufferSpec | ImageSpec] = {**BUFFERS, **_IMAGES}
 BINDINGS: dict[int, str] = {spec.binding: name for name, spec in SPECS.items()}
 
 
+@functools.cache
 def dtype(glsl_type: str) -> np.dtype:
     """numpy dtype of a GLSL type or of a struct of the contract, in scalar layout."""
     return dtype_of(glsl_type, STRUCTS)
@@ -57,22 +59,23 @@ def nbytes(elements: Mapping[str, int]) -> dict[str, int]:
     return {name: n * itemsize(name) for name, n in elements.items()}
 
 
+@functools.cache
 def layout(name: str) -> tuple[tuple[str, int], ...]:
     """(innermost member, byte offset) of all 32-bit numbers of one element of a buffer, in order;
     the member is "" where the element is no struct."""
+    return tuple(_numbers(dtype(BUFFERS[name].type)))
 
-    def within(kind: np.dtype, member: str, start: int) -> Iterator[tuple[str, int]]:
-        if kind.fields:
-            for name, (part, offset, *_) in kind.fields.items():
-                yield from within(part, name, start + offset)
-        elif kind.subdtype:
-            base, shape = kind.subdtype
-            for i in range(int(np.prod(shape))):
-                yield from within(base, member, start + i * base.itemsize)
-        else:
-            yield member, start
 
-    return tuple(within(dtype(BUFFERS[name].type), "", 0))
+def _numbers(kind: np.dtype) -> list[tuple[str, int]]:
+    """The layout of a type."""
+    if kind.fields:
+        parts = ((name, offset, part) for name, (part, offset, *_) in kind.fields.items())
+        return [(own or name, start + at) for name, start, of in parts for own, at in _numbers(of)]
+    if kind.subdtype:
+        base, _ = kind.subdtype
+        starts, inner = range(0, kind.itemsize, base.itemsize), _numbers(base)
+        return [(name, start + at) for start in starts for name, at in inner]
+    return [("", 0)]
 
 
 def indirect_offset(field: str) -> int:

@@ -236,17 +236,19 @@ def _build(
     kinds = sorted(check(owner, [(s.path, i) for s, i in zip(sources, infos)]).items())
     visible = sum(_STAGES[source.stage] for source in sources)
     bindings = [
-        vk.VkDescriptorSetLayoutBinding(
-            binding=binding,
-            descriptorType=KINDS[kind],
-            descriptorCount=1,
-            stageFlags=vk.VK_SHADER_STAGE_FRAGMENT_BIT if kind == "input" else visible,
-        )
+        {
+            "binding": binding,
+            "descriptorType": KINDS[kind],
+            "descriptorCount": 1,
+            "stageFlags": vk.VK_SHADER_STAGE_FRAGMENT_BIT if kind == "input" else visible,
+        }
         for binding, kind in kinds
     ]
+    # the package's function for one of them takes as long as this for all
+    listed = vk.ffi.new("VkDescriptorSetLayoutBinding[]", bindings)
     pushed = "push_descriptor" in device.capabilities
     flags = vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR if pushed else 0
-    set_layout = device.create("DescriptorSetLayout", flags=flags, pBindings=bindings)
+    set_layout = device.create("DescriptorSetLayout", flags=flags, pBindings=listed)
     layout = device.create("PipelineLayout", pSetLayouts=[set_layout])
     stages = [
         _Stage(device, owner, source.stage, spirv, info.spec_ids)

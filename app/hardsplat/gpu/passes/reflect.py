@@ -3,9 +3,8 @@ size, specialization constants (SPIR-V specification, unified1)."""
 
 from __future__ import annotations
 
-import struct
+import functools
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 # Opcodes that declare, decorations, an execution mode, a dimension, and storage classes.
@@ -18,6 +17,9 @@ _LOCAL_SIZE, _SUBPASS = 17, 6
 _UNIFORM_CONSTANT, _UNIFORM, _STORAGE_BUFFER, _PHYSICAL_STORAGE_BUFFER = 0, 2, 12, 5349
 # of the reference types with which shaders open planes, see contract/glsl.py
 PLANE_SUFFIX = "_plane"
+# What a type consists of: (member or "", its first byte, how many, bytes from one to the next, the
+# shape of one); nothing for a number.
+Shape = tuple[tuple[str, int, int, int, "Shape"], ...]
 
 
 @dataclass(frozen=True)
@@ -43,71 +45,83 @@ class Reflection:
     spec_ids: dict[str, int] = field(default_factory=dict)
 
 
-def _text(words: Sequence[int]) -> str:
-    return struct.pack(f"<{len(words)}I", *words).split(b"\0")[0].decode()
-
-
 class Module:
     """The declarations of a module, by id."""
 
     def __init__(self, spirv: bytes):
-        words = struct.unpack(f"<{len(spirv) // 4}I", spirv)
+        words = memoryview(spirv).cast("I")
         if words[0] != 0x07230203:
             raise ValueError("not a SPIR-V module")
-        self.names: dict[int, str] = {}
-        self.decorations: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        self.member_names: defaultdict[int, dict[int, str]] = defaultdict(dict)
-        self.member_marks: defaultdict[int, set[int]] = defaultdict(set)
-        self.member_offsets: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        self.types: dict[int, tuple[int, ...]] = {}
-        self.constants: dict[int, int] = {}
-        self.variables: list[tuple[int, int, int]] = []  # type of the pointer, id, storage class
-        self.local_size = (1, 1, 1)
+        places = defaultdict(list)  # of instructions, words, by their opcode
         at = 5
-        while at < len(words):
-            length, op = words[at] >> 16, words[at] & 0xFFFF
-            if op == _FUNCTION:
-                break  # what follows declares nothing, and is most of the module
-            self._take(op, *words[at + 1 : at + length])
-            at += length
+        # what follows the first function declares nothing, and is most of the module
+        while (op := (word := words[at]) & 0xFFFF) != _FUNCTION:
+            places[op].append(at)
+            at += word >> 16
+        self._spirv = spirv
+        # where they begin, bytes
+        self._names = {words[at + 1]: 4 * at + 8 for at in places[_NAME]}
+        self._member_names = {
+            (words[at + 1], words[at + 2]): 4 * at + 12 for at in places[_MEMBER_NAME]
+        }
+        self.decorations: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        for at in places[_DECORATE]:
+            value = words[at + 3] if words[at] >> 16 > 3 else 1
+            self.decorations[words[at + 1]][words[at + 2]] = value
+        self.member_marks: defaultdict[int, set[int]] = defaultdict(set)
+        self.member_offsets: dict[tuple[int, int], int] = {}  # by type and number
+        for at in places[_MEMBER_DECORATE]:
+            self.member_marks[words[at + 1]].add(words[at + 3])
+            if words[at + 3] == _OFFSET:
+                self.member_offsets[words[at + 1], words[at + 2]] = words[at + 4]
+        self.types = {
+            words[at + 1]: (op, *words[at + 2 : at + (words[at] >> 16)])
+            for op in _TYPES
+            for at in places[op]
+        }
+        self.constants = {words[at + 2]: words[at + 3] for at in places[_CONSTANT]}
+        # type of the pointer, id, storage class
+        self.variables = [(words[at + 1], words[at + 2], words[at + 3]) for at in places[_VARIABLE]]
+        self.local_size = (1, 1, 1)
+        for at in places[_EXECUTION_MODE]:
+            if words[at + 2] == _LOCAL_SIZE:
+                self.local_size = words[at + 3], words[at + 4], words[at + 5]
 
-    def _take(self, op: int, target: int, *args: int) -> None:
-        if op == _NAME:
-            self.names[target] = _text(args)
-        elif op == _MEMBER_NAME:
-            self.member_names[target][args[0]] = _text(args[1:])
-        elif op == _EXECUTION_MODE and args[0] == _LOCAL_SIZE:
-            self.local_size = args[1], args[2], args[3]
-        elif op == _DECORATE:
-            self.decorations[target][args[0]] = args[1] if len(args) > 1 else 1
-        elif op == _MEMBER_DECORATE:
-            self.member_marks[target].add(args[1])
-            if args[1] == _OFFSET:
-                self.member_offsets[target][args[0]] = args[2]
-        elif op in _TYPES:
-            self.types[target] = (op, *args)
-        elif op == _CONSTANT:
-            self.constants[args[0]] = args[1]
-        elif op == _VARIABLE:
-            self.variables.append((target, args[0], args[1]))
+    def _text(self, start: int) -> str:
+        return self._spirv[start : self._spirv.index(0, start)].decode()
 
-    def layout(self, kind: int, name: str = "", start: int = 0) -> tuple[tuple[str, int], ...]:
-        """(innermost member, byte offset) of the 32-bit numbers of a value of this type that begins
-        at `start`; of an array without a length, those of one element."""
+    def name(self, target: int, default: str = "") -> str:
+        return self._text(self._names[target]) if target in self._names else default
+
+    def shape(self, kind: int) -> Shape:
+        """That of a type; of an array without a length, that of an element."""
         op, *args = self.types[kind]
         if op in _NUMBERS:
-            return ((name, start),)
+            return ()
         if op == _VECTOR:
-            return tuple((name, start + 4 * i) for i in range(args[1]))
+            return (("", 0, args[1], 4, ()),)
         if op == _RUNTIME_ARRAY:
-            return self.layout(args[0], name, start)
+            return self.shape(args[0])
         if op == _ARRAY:
             stride, count = self.decorations[kind][_STRIDE], self.constants[args[1]]
-            parts = [(args[0], name, start + i * stride) for i in range(count)]
-        else:
-            names, offsets = self.member_names[kind], self.member_offsets[kind]
-            parts = [(a, names.get(i, name), start + offsets[i]) for i, a in enumerate(args)]
-        return tuple(number for part in parts for number in self.layout(*part))
+            return (("", 0, count, stride, self.shape(args[0])),)
+        names, offsets = self._member_names, self.member_offsets
+        return tuple(
+            (self._text(names[kind, i]), offsets[kind, i], 1, 0, self.shape(member))
+            for i, member in enumerate(args)
+        )
+
+
+@functools.cache
+def _layout(shape: Shape) -> tuple[tuple[str, int], ...]:
+    """(innermost member, byte offset) of the 32-bit numbers of a shape, in order; kept, since many
+    modules have the same."""
+    return tuple(
+        (own or name, first + i * stride + at)
+        for name, first, count, stride, of in shape
+        for i in range(count)
+        for own, at in _layout(of)
+    ) or (("", 0),)
 
 
 def reflect(spirv: bytes) -> Reflection:
@@ -115,14 +129,14 @@ def reflect(spirv: bytes) -> Reflection:
     out = Reflection(local_size=m.local_size)
     for target, decoration in m.decorations.items():
         if _SPEC_ID in decoration:
-            out.spec_ids[m.names.get(target, "LOCAL_SIZE")] = decoration[_SPEC_ID]
+            out.spec_ids[m.name(target, "LOCAL_SIZE")] = decoration[_SPEC_ID]
     for pointer, variable, storage in m.variables:
         own = m.decorations.get(variable, {})
         if _BINDING in own and storage in (_STORAGE_BUFFER, _UNIFORM, _UNIFORM_CONSTANT):
             out.bindings[own[_BINDING]] = _binding(m, m.types[pointer][2], set(own), storage)
     for op, *args in m.types.values():
         if op == _POINTER and args[0] == _PHYSICAL_STORAGE_BUFFER:
-            name, marks = m.names.get(args[1], ""), m.member_marks[args[1]]
+            name, marks = m.name(args[1]), m.member_marks[args[1]]
             if name.endswith(PLANE_SUFFIX):
                 access = _NON_READABLE not in marks, _NON_WRITABLE not in marks
                 out.planes[name.removesuffix(PLANE_SUFFIX)] = access
@@ -143,6 +157,6 @@ def _binding(m: Module, pointee: int, own: set[int], storage: int) -> Binding:
         if kind == "uniform":
             marks.add(_NON_WRITABLE)
         array = m.types[member][0] == _RUNTIME_ARRAY
-        stride, layout = m.decorations[member][_STRIDE] if array else None, m.layout(member)
+        stride, layout = m.decorations[member][_STRIDE] if array else None, _layout(m.shape(member))
     reads, writes = _NON_READABLE not in marks, _NON_WRITABLE not in marks
     return Binding(kind, reads, writes, stride, layout)

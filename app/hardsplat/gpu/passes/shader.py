@@ -1,16 +1,18 @@
 """GLSL to SPIR-V: resolves includes and slots, calls glslang's executable, keeps the result under a
-hash of the expanded source.
+hash of the expanded source and of how it is compiled.
 
 `#include "file.glsl"` looks in shaders/include, then shaders/, then among the headers that
 `hardsplat.contract` writes; each file enters once. `#include <slot>` enters the file that the
 caller names for that slot: a variant is another file in the slot, never a maze of `#if`. A filled
 slot defines FILLED_slot; a file that tests FILLED_slot has a default, so that the slot may stay
-empty.
+empty. A process reads each file once: it finds changes when it is started again.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -28,6 +30,7 @@ from hardsplat.gpu.device.cache import cache_dir
 
 _Pairs = Mapping[str, str]
 STAGES = ("comp", "vert", "geom", "frag")
+_FLAGS = ("-V", "--target-env", "vulkan1.2")  # of glslang
 
 _INCLUDE = re.compile(r'^\s*#include\s+(?:"([^"]+)"|<([^>]+)>)\s*$')
 
@@ -62,52 +65,76 @@ class ShaderSource:
         return stage
 
 
+@functools.cache
+def _file(folder: Path, label: str) -> str | None:
+    """The text of a file, read once a process; None where it is not there."""
+    try:
+        with open(os.path.join(folder, label), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+@functools.cache
+def _parts(text: str) -> tuple[list[tuple[str, int, str | None, str | None]], str]:
+    """(the includes of a file: the text since the one before, its own line, the file or the slot
+    that it names; the text after the last)."""
+    includes: list[tuple[str, int, str | None, str | None]] = []
+    lines: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if "#include" in line and (match := _INCLUDE.match(line)):
+            includes.append(("".join(lines), number, match[1], match[2]))
+            lines = []
+        else:
+            lines.append(line + "\n")
+    return includes, "".join(lines)
+
+
 def expand(source: ShaderSource) -> str:
     """The complete text of a module, with #line marks naming our files."""
     slots = dict(source.slots)
     unused = set(slots)
     seen: set[str] = set()
+    out = ["#version 460\n", "#extension GL_GOOGLE_cpp_style_line_directive : require\n"]
+    out += [f"#define FILLED_{slot}\n" for slot in sorted(slots)]
+    out += [f"#define {name} {value}\n" for name, value in source.macros]
 
-    def find(name: str, user: str) -> str:
-        """The label of an include: its path below SHADERS, the same on every system, since it is
-        part of the key."""
+    def add(name: str, user: str) -> None:
+        """Adds an include. Its label, the path below SHADERS, is the same on every system, since it
+        is part of the key."""
         for label in (f"include/{name}", name):
-            if (SHADERS / label).is_file():
-                return label
-        if is_header(name):
-            return name
-        where = f"{SHADERS / 'include'} or {SHADERS}, nor a header of the contract"
-        raise ShaderError(f"{user}: include {name} is not in {where}")
-
-    def lines(label: str):
+            if (text := _file(SHADERS, label)) is not None:
+                break
+        else:
+            if not is_header(name):
+                where = f"{SHADERS / 'include'} or {SHADERS}, nor a header of the contract"
+                raise ShaderError(f"{user}: include {name} is not in {where}")
         if label in seen:
             return
         seen.add(label)
-        yield f'#line 1 "{label}"'
-        text = header(label) if is_header(label) else (SHADERS / label).read_text(encoding="utf-8")
-        for number, line in enumerate(text.splitlines(), 1):
-            match = _INCLUDE.match(line)
-            name, slot = match.groups() if match else (None, None)
+        out.append(f'#line 1 "{label}"\n')
+        text = header(name) if text is None else text
+        includes, rest = _parts(text)
+        for before, number, file, slot in includes:
+            out.append(before)
             if slot in slots:
                 unused.discard(slot)
-                name = slots[slot]
+                file = slots[slot]
             elif slot is not None and f"FILLED_{slot}" not in text:
                 filled = sorted(slots) or "none"
                 why = f"slot <{slot}> was not filled; filled: {filled}"
                 raise ShaderError(f"{label}:{number}: {why}")
-            if name is None:
-                yield "" if match else line
+            if file is None:
+                out.append("\n")
                 continue
-            yield from lines(find(name, f"{label}:{number}"))
-            yield f'#line {number + 1} "{label}"'
+            add(file, f"{label}:{number}")
+            out.append(f'#line {number + 1} "{label}"\n')
+        out.append(rest)
 
-    head = ["#version 460", "#extension GL_GOOGLE_cpp_style_line_directive : require"]
-    head += [f"#define FILLED_{slot}" for slot in sorted(slots)]
-    head += [f"#define {name} {value}" for name, value in source.macros]
-    body = list(lines(find(source.path, "pass")))
+    add(source.path, "pass")
     if unused:
         raise ShaderError(f"{source.path}: no #include <{min(unused)}> in it")
-    return "\n".join(head + body) + "\n"
+    return "".join(out)
 
 
 def compiler() -> str:
@@ -126,20 +153,21 @@ def key(source: ShaderSource) -> str:
 
 
 def _hash(source: ShaderSource, text: str) -> str:
-    return hashlib.sha256(f"{source.stage}\n{text}".encode()).hexdigest()[:32]
+    how = " ".join((source.stage, *_FLAGS))
+    return hashlib.sha256(f"{how}\n{text}".encode()).hexdigest()[:32]
 
 
 def compile_source(source: ShaderSource) -> bytes:
     """SPIR-V of a module: from the wheel, else from the cache, else compiled now."""
     text = expand(source)
     name = _hash(source, text) + ".spv"
-    cached = cache_dir() / "spirv" / name
-    for path in (SPIRV / name, cached):
-        if path.is_file():
-            return path.read_bytes()
+    cached = os.path.join(cache_dir(), "spirv", name)
+    for path in (os.path.join(SPIRV, name), cached):
+        with suppress(OSError), open(path, "rb") as file:
+            return file.read()
     spirv = run_glslang(text, source)
     # a read-only home costs a compile per run, nothing else
-    with suppress(OSError), replacing(cached, durable=False) as partial:
+    with suppress(OSError), replacing(Path(cached), durable=False) as partial:
         partial.write_bytes(spirv)
     return spirv
 
@@ -148,7 +176,7 @@ def run_glslang(text: str, source: ShaderSource) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         out, module = Path(folder) / "module.spv", Path(folder) / f"module.{source.stage}"
         module.write_text(text, encoding="utf-8")
-        command = [compiler(), "-V", "--target-env", "vulkan1.2", "-o", str(out), str(module)]
+        command = [compiler(), *_FLAGS, "-o", str(out), str(module)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode == 0 and out.is_file():
             return out.read_bytes()
