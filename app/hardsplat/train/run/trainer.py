@@ -411,6 +411,9 @@ class Trainer:
         state, while held-out views are measured on the device."""
         self._interrupted = bool(self.stopping.asked)
         with self.keeper.last_files(measured=not self._interrupted) as planes:
+            if not self.watchers.lingering:
+                # which takes a fifth of a second for a third of a GB
+                self.files.background.do("memory", self.session.drop_photos)
             self.held_out.measure(planes)
             self._end_soon()
         self.files.save_learnt(self.keeper.state, self.held_out.refined)

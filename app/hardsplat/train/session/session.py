@@ -352,6 +352,11 @@ class Session:
                 sizes[name] = sizes.get(name, 0) + size
         return by_purpose(sizes)
 
+    def drop_photos(self) -> None:
+        """Frees the photographs, after the last step."""
+        for buffer in self.photos.buffers.values():
+            self._lasting.drop(buffer)
+
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
         self.runner.settle()
