@@ -3,6 +3,7 @@
 import json
 import shutil
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -35,6 +36,17 @@ def test_settings_of_another_start_are_named_where_the_user_named_them(capsys):
     assert not capsys.readouterr().out
     print_notes(of(gradient="stochastic", strategy="none", block="1x1"), scene)
     assert "note: --gradient stochastic does not use --block\n" in capsys.readouterr().out
+
+
+def test_large_photographs_are_noted_where_no_factor_is_named(capsys):
+    scene, said = load_scene(COURTYARD), []
+    big = replace(scene.views[1], camera=scene.views[1].camera.resized(1700, 3300))
+    scene = replace(scene, views=[scene.views[0], big, *scene.views[2:]])
+    for named in ({}, {"data_factor": 1}, {"resume": True}):
+        print_notes(load_config("quick", {"data_dir": COURTYARD, **named}), scene)
+        said.append(capsys.readouterr().out)
+    words = "note: photographs have up to 3300 pixels a side; --data-factor 3 makes them smaller"
+    assert said[0].startswith(words) and said[1:] == ["", ""]
 
 
 def test_photographs_are_left_out(error_of):

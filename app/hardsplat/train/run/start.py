@@ -3,6 +3,7 @@ first splats, at the points of the scene, at random places, or those of a file."
 
 from __future__ import annotations
 
+import math
 import shlex
 from concurrent.futures import Future
 from dataclasses import replace
@@ -45,6 +46,7 @@ _OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
 OF_DISTANCE = 0.3225  # of the cameras, around an object: 1.3 in scenes of NeRF-synthetic
 OF_EXTENT = 2.0  # of the cameras, around them, where photographs show what surrounds them
 _TRANSPARENT = 0.1  # of an object's photograph, at least
+LARGE = 1600  # px of a photograph's longer side, which most programs train at the most
 
 
 def is_random(start: StartSettings, scene: Scene) -> bool:
@@ -311,6 +313,11 @@ def print_notes(config: TrainConfig, scene: Scene, region: TrainedRegion | None 
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     if region:
         notes.append(region.note(scene))
+    side = max(max(view.camera.width, view.camera.height) for view in scene.views)
+    if side > LARGE and not (run.resume or run.ckpt or "data_factor" in config.typed):
+        smaller = config.scene.data_factor * math.ceil(side / LARGE)
+        what = f"photographs have up to {side} pixels a side"
+        notes.append(f"{what}; --data-factor {smaller} makes them smaller, which trains faster")
     for note in notes:
         tqdm.write(f"note: {note}")
 
