@@ -171,6 +171,13 @@ def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
     return masked(small, resampled(np.uint8(255) * kept(image), width, height))
 
 
+def count_kept(image: np.ndarray) -> int:
+    """How many pixels of an image of View.load() count."""
+    if image.shape[2] == 3:
+        return image.shape[0] * image.shape[1]
+    return int(np.count_nonzero(kept(image)))
+
+
 def kept(image: np.ndarray) -> np.ndarray:
     """(H, W) bool: which pixels of an image of View.load() count."""
     if image.shape[2] == 3:

@@ -303,9 +303,10 @@ class Rasterizer:
         if not checkpoints and capacity > self.pair_capacity:  # as many for a pair as there are
             share = self.checkpoint_capacity / max(self.pair_capacity, 1)
             checkpoints = int(capacity * share / CHECKPOINT_HEADROOM)
-        reached, places = self._most_checkpoints(capacity), self.checkpoint_capacity
-        before, least, room = self.resources, self.least_checkpoints, CHECKPOINT_HEADROOM
-        ample = _fitted(places, checkpoints, reached, least, give_back, room)
+        before, ample = self.resources, (places := self.checkpoint_capacity)
+        if give_back or checkpoints > places:  # else the driver need not be asked what is free
+            reached, least = self._most_checkpoints(capacity), self.least_checkpoints
+            ample = _fitted(places, checkpoints, reached, least, give_back, CHECKPOINT_HEADROOM)
         try:
             self._resize_lists(capacity, ample)
         except OutOfMemory:

@@ -23,7 +23,7 @@ from hardsplat.gpu.memory.resources import allocate_all, destroy_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import over
-from hardsplat.io.scenes.masks import kept
+from hardsplat.io.scenes.masks import count_kept
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
@@ -213,7 +213,7 @@ class Evaluator:
         fitted = asked.fitted or asked.gain
         self._draw(shown := bool(asked.pictures or (fitted and colored)))
         target = self._drawn(camera, room) if shown else None
-        pixels, background = int(np.count_nonzero(kept(photo))), frame["background"]
+        pixels, background = count_kept(photo), frame["background"]
         psnr, ssim = loss.read_metrics(self.resources, camera, pixels)
         measured = Measured(name, psnr, ssim, target, photo, background=background)
         if asked.halves:
@@ -257,7 +257,7 @@ class RepeatedEvaluator(Evaluator):
         pixels = [photo.shape[0] * photo.shape[1] for photo in photos]
         super().__init__(raster, sum(pixels))
         self._views, room = list(zip(views, photos)), self._own["photos"].array(np.uint32)
-        self._pixels = [int(np.count_nonzero(kept(photo))) for photo in photos]
+        self._pixels = [count_kept(photo) for photo in photos]
         self._copied, self._copies = Recordings(self.device, self._own), []
         sizes, first = {name: self._own[name].nbytes for name in ("camera", *_NUMBERS)}, 0
         copied = lambda names: self._copied(partial(_copy, names))  # noqa: E731
