@@ -10,8 +10,10 @@ from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.choose import Trial
 from hardsplat.raster.hardware import draws
 from hardsplat.raster.tiled import rasterizer as tiled
+from hardsplat.raster.trials import note_trial, worth_timing
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
+from hardsplat.train.job.facts import DeviceFacts
 from hardsplat.train.run.tuner import RasterizerTuner
 from tests.helpers.tables import refuses
 from tests.helpers.training import one_photograph_fits, open_session, settings
@@ -112,6 +114,21 @@ def test_the_run_itself_is_timed(ms, chosen, asked):
         RasterizerTuner(["hardware", "tiled"]).choose(Stepping(), 200, 1.0, nullcontext)
 
 
+def test_what_lost_by_far_is_not_timed_again(device, monkeypatch, tmp_path):
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    names, given = ["hardware", "tiled"], (device, AUTO.raster, AUTO.gradient)
+    other = AUTO.changed(antialiased=True)
+    for hardware, left in ((9.9, names), (10.0, ["tiled"]), (2.0, names), (15.0, ["tiled"])):
+        note_trial(*given, {"hardware": hardware, "tiled": 1.0})
+        assert worth_timing(*given, names) == left
+    assert worth_timing(device, other.raster, other.gradient, names) == names
+    assert worth_timing(*given, ["hardware"]) == ["hardware"]  # which was named
+    assert DeviceFacts.of(device, AUTO).rasterizers == ("tiled",)
+    monkeypatch.setenv("HARDSPLAT_AUTO", "first")
+    assert worth_timing(*given, names) == ["hardware"]
+
+
 def test_steps_that_draw_scores_are_not_timed():
     """Every tenth does. The first is made before anything is timed."""
 
@@ -129,11 +146,14 @@ def test_steps_that_draw_scores_are_not_timed():
 def test_real_steps_are_timed(on_device, scene, tmp_path, monkeypatch):
     """In batches that have room for their photographs: of two that fit, each has one."""
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    monkeypatch.setattr("hardsplat.raster.trials.slower", lambda *given: {})
+    noted = []
+    monkeypatch.setattr("hardsplat.train.run.trainer.note_trial", lambda *all: noted.append(all))
     batches = one_photograph_fits(monkeypatch)
     metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
     (trial,) = metrics["auto"]
     ms, chosen = trial["ms"], metrics["rasterizer"]
-    assert set(ms) == set(BACKENDS) and min(ms.values()) > 0
+    assert set(ms) == set(BACKENDS) and min(ms.values()) > 0 and noted[0][-1] == ms
     assert ms[chosen] <= min(ms.values()) * 1.04 and trial["chosen"] == chosen
     assert (trial["step"], metrics["steps"]) == (0, 30)
     assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()

@@ -15,9 +15,9 @@ from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera, in_view
 from hardsplat.model.region import Region
 from hardsplat.raster.backends import runnable_rasterizers, training_needs
-from hardsplat.raster.core.choose import timing_enabled
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.sinks import moments_of
+from hardsplat.raster.trials import worth_timing
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.strategies import STRATEGIES
 
@@ -109,7 +109,7 @@ class DeviceFacts:
         names = runnable_rasterizers(device, config.raster, config.gradient)
         return cls(
             device.name,
-            tuple(names if timing_enabled() else names[:1]),
+            tuple(worth_timing(device, config.raster, config.gradient, names)),
             moments_of(device, config.adam.moments),
             device.memory_bytes,
             device.max_buffer,

@@ -24,6 +24,7 @@ from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
+from hardsplat.raster.trials import note_trial
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder, remove_empty
 from hardsplat.settings.option import flag
 from hardsplat.settings.presets import SAVED_NAME, save_config
@@ -316,6 +317,8 @@ class Trainer:
             return
         if tuner.choose(s, stop - s.step, work, lambda: self.log.off_clock("auto")):
             self._save_settings()
+            given = self.as_given
+            note_trial(self.device, given.raster, given.gradient, tuner.trials[-1]["ms"])
 
     def _batch_steps(self, stop: int) -> int:
         """Steps of the next batch: as many as take BATCH_SECONDS, or what watchers want.
