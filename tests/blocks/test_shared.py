@@ -91,10 +91,12 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
     """They are found once, by a scaffold that has fewer splats than the scene has points."""
     out = tmp_path / "out"
     monkeypatch.setattr("hardsplat.blocks.scaffold.SPLATS", (200, 2_000_000))
+    monkeypatch.setattr("hardsplat.train.run.start.LARGE", 20)
     assert train(scene, out, SOLVED, "plan") == 0
     assert train(scene, out, SOLVED) == 0
     said = "".join(capsys.readouterr())
     assert "share --exposure affine, poses, intrinsics, --opacity-decay 0.01" in said
+    assert said.count("pixels a side") == 1, "of a scaffold, blocks and a polish, too"
     assert said.splitlines()[-1] == f"look around in it: hardsplat view {out}"
     scaffold, loaded = Scaffold.of(out / "scaffold"), load_scene(scene)
     assert len(load_splats(scaffold.splats)) <= 233 < len(loaded.points)

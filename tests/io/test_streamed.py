@@ -106,17 +106,28 @@ def test_merged_splats_have_the_moments_of_their_group():
     np.testing.assert_allclose(merged(g, starts).opacities[1:], 0.99)
 
 
-def test_merged_splats_of_any_size():
+@pytest.mark.parametrize("power", [50, -30])
+def test_merged_splats_of_any_size(power):
     """Squares that float32 has no room for."""
     g = some_splats(60, 1, size=0.05)
-    starts = np.array([0, 7, 30])
+    starts, times = np.array([0, 7, 30]), 2.0**power
     made = merged(g, starts)
-    large = replace(g, means=g.means * np.float32(2**50), scales=g.scales * np.float32(2**50))
-    again = merged(large, starts)
-    np.testing.assert_allclose(again.means / 2**50, made.means, rtol=1e-5, atol=1e-6)
+    other = replace(g, means=g.means * np.float32(times), scales=g.scales * np.float32(times))
+    again = merged(other, starts)
+    np.testing.assert_allclose(again.means / times, made.means, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(again.opacities, made.opacities, rtol=1e-5)
-    found, wanted = covariances(again) / 2.0**100, covariances(made)
+    found, wanted = covariances(again) / times**2, covariances(made)
     np.testing.assert_allclose(found, wanted, atol=1e-6 * wanted.max())
+
+
+def test_a_faint_splat_far_off_leaves_the_others_their_size():
+    g = some_splats(8, 1, size=0.05)
+    g.means[1:] *= 0.01
+    whole = merged(g[1:], np.array([0]))
+    g.means[0], g.scales[0], g.opacities[0] = 30, 1e-5, 0
+    wanted = covariances(whole)
+    got = covariances(merged(g, np.array([0])))
+    np.testing.assert_allclose(got, wanted, atol=1e-4 * wanted.max())
 
 
 def test_axes_of_any_covariance():

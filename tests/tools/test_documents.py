@@ -41,6 +41,14 @@ def test_links(name):
             assert not anchor or anchor in anchors(page), target
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_code_ends_where_its_block_does(name):
+    lines = (words.ROOT / name).read_text().splitlines()
+    fences = [line.strip() for line in lines if "```" in line]
+    assert all(re.fullmatch(r"```\w*", fence) for fence in fences)
+    assert all(fence == "```" for fence in fences[1::2]) and len(fences) % 2 == 0
+
+
 def test_code_names_pages_that_exist():
     for name in FILES:
         if name.endswith((".py", ".toml", ".glsl", ".comp")):

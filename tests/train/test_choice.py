@@ -39,14 +39,19 @@ def test_settings_of_another_start_are_named_where_the_user_named_them(capsys):
 
 
 def test_large_photographs_are_noted_where_no_factor_is_named(capsys):
-    scene, said = load_scene(COURTYARD), []
+    scene = load_scene(COURTYARD)
     big = replace(scene.views[1], camera=scene.views[1].camera.resized(1700, 3300))
     scene = replace(scene, views=[scene.views[0], big, *scene.views[2:]])
-    for named in ({}, {"data_factor": 1}, {"resume": True}):
+    config = load_config("quick", {"data_dir": COURTYARD})
+    for named in ({"data_factor": 1}, {"data_factor": 2}, {"resume": True}):
         print_notes(load_config("quick", {"data_dir": COURTYARD, **named}), scene)
-        said.append(capsys.readouterr().out)
-    words = "note: photographs have up to 3300 pixels a side; --data-factor 3 makes them smaller"
-    assert said[0].startswith(words) and said[1:] == ["", ""]
+    print_notes(config.changed(data_factor=2), scene)  # of a file
+    print_notes(config.changed(data_dir=None), scene)  # no folder that is read again
+    print_notes(config, scene, whole=False)
+    assert capsys.readouterr().out == ""
+    print_notes(config, scene)
+    words = "note: photographs are trained at up to 3300 pixels a side; --data-factor 3 makes them"
+    assert capsys.readouterr().out.startswith(words)
 
 
 def test_photographs_are_left_out(error_of):

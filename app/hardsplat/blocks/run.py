@@ -40,7 +40,7 @@ from hardsplat.results.folder import (
 )
 from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
-from hardsplat.train import budget_for, evaluate_run
+from hardsplat.train import budget_for, evaluate_run, size_notes
 
 MOST_SPLATS = 10**10
 UNPOLISHED = "unpolished"  # folder of the joined scene until it is polished
@@ -191,6 +191,8 @@ class BlockTraining:
         """A new plan, from a scaffold that is trained unless there is one. smallest: splats that a
         device holds."""
         config, steps, budget = self.config, self.steps, self.budget
+        for note in size_notes(config, self.given):
+            tqdm.write(f"note: {note}")
         train_scaffold(config, self.given, self.folder / "scaffold", steps, budget)
         scaffold, wanted = self.scaffold, Wanted(str(config.blocks.blocks))
         sizes = Sizes(budget, steps, smallest, scaffold.step_seconds)

@@ -49,7 +49,9 @@ def train_scaffold(
     own |= dict(init_num_pts=min(config.start.init_num_pts, own["cap_max"]))
     from hardsplat.train import PhotographLoader, run_training  # which blocks import later
 
-    settings = replace(of_length(config, steps).changed(**own), typed=config.typed)
+    # its factor is not the user's, to whom that of the whole scene was said
+    typed = config.typed | {"data_factor"}
+    settings = replace(of_length(config, steps).changed(**own), typed=typed)
     s = settings.scene
     coarse = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
     n, most = len(coarse.points), settings.densify.cap_max

@@ -12,6 +12,7 @@ from hardsplat.model.gaussians import FIELDS, Gaussians
 
 _FAINT = 1e-30  # what splats cover at least, so that a group always has a mean
 _MOST = 64  # splats of a group whose sums float32 holds
+_LEAST = 1e-30  # of a group's sum of squares in float32, whose terms may be 1e-38 at least
 
 
 class Splats(Protocol):
@@ -63,7 +64,7 @@ def merged(splats: Splats, starts: np.ndarray) -> Gaussians:
 
 def merged_members(part: Splats, there: np.ndarray) -> Gaussians | None:
     """`merged` for splats at the places of `members`. None where numbers are not finite, or
-    too large for float32, which is summed where groups are small."""
+    too large or small for float32, which is summed where groups are small."""
     small = len(there) <= _MOST
     made, sound = _merged(part, there, np.float32 if small else np.float64)
     return made if sound else None
@@ -76,10 +77,12 @@ def _merged(part: Splats, there: np.ndarray, dtype: type) -> tuple[Gaussians, bo
         roots, factors, sound = _factors(part, there, dtype)
         whole = np.einsum("mg,mg->g", roots, roots).astype(np.float64)
         means = np.einsum("mg,img->ig", roots, factors[:, 3]) / whole
+        # from their mean: the first splat may be faint, and far from others that are close together
+        factors[:, 3] -= roots * means[:, None].astype(dtype)
         covariance = np.empty((3, 3, groups))
         for i, row in enumerate(factors):  # contractions of NumPy need no memory, and few calls
             products = np.einsum("kmg,jkmg->jg", row, factors[i:])
-            covariance[i, i:] = covariance[i:, i] = products / whole - means[i] * means[i:]
+            covariance[i, i:] = covariance[i:, i] = products / whole
         np.square(roots, out=roots)
         sh = part.sh.reshape(count, groups, -1, 3)
         colors = np.einsum("mg,mgkc->kcg", roots, sh) / whole
@@ -88,6 +91,8 @@ def _merged(part: Splats, there: np.ndarray, dtype: type) -> tuple[Gaussians, bo
     centres = part.means[:groups] + means.T
     fields = quats.T, np.sqrt(squares).T, opacities, colors.transpose(2, 0, 1)
     sound = sound and bool(np.isfinite(covariance).all() and np.isfinite(colors).all())
+    if dtype is np.float32:
+        sound = sound and bool((whole * np.einsum("iig->g", covariance)).min() > _LEAST)
     return Gaussians(centres, *fields, check=False), sound
 
 

@@ -37,7 +37,7 @@ class BudgetSettings(Owner):
     hold_back: bool = option(
         True,
         "hold a few photographs back: their error decides when the main phase of a run ends, how "
-        "strongly opacities are regularized, and whether exposures are trained",
+        "strongly opacities decay, and whether exposures are trained",
     )
     prune_to: float = share(
         1.0, "share of the grown splats that is left, those that contribute most", min=0.001

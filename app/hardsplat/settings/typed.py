@@ -262,7 +262,7 @@ class TrainSettings(RasterizerOptions, total=False):
     """steps from one that draws scores to the next (default: 10 steps)"""
     hold_back: bool
     """hold a few photographs back: their error decides when the main phase of a run ends, how
-    strongly opacities are regularized, and whether exposures are trained (default: True)"""
+    strongly opacities decay, and whether exposures are trained (default: True)"""
     prune_to: float
     """share of the grown splats that is left, those that contribute most (default: 1.0)"""
     prune_to_iter: int

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hardsplat.train.job.schedule import Averaging
     from hardsplat.train.measure.command import evaluate_run
     from hardsplat.train.run.photographs import PhotographLoader
-    from hardsplat.train.run.start import initial_gaussians
+    from hardsplat.train.run.start import initial_gaussians, size_notes
     from hardsplat.train.run.trainer import run_training
     from hardsplat.train.session.session import Session
     from hardsplat.train.step.resort import resort_passes
@@ -42,7 +42,7 @@ _HOME = {  # module -> public names
     "job.job": "decide",
     "job.schedule": "Averaging",
     "measure.command": "evaluate_run",
-    "run.start": "initial_gaussians",
+    "run.start": "initial_gaussians size_notes",
     "run.photographs": "PhotographLoader",
     "run.trainer": "run_training",
     "session.session": "Session",

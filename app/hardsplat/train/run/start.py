@@ -280,8 +280,11 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
     return start
 
 
-def print_notes(config: TrainConfig, scene: Scene, region: TrainedRegion | None = None) -> None:
-    """Prints what the user should know of the scene before the training begins."""
+def print_notes(
+    config: TrainConfig, scene: Scene, region: TrainedRegion | None = None, whole: bool = True
+) -> None:
+    """Prints what the user should know of the scene before the training begins. whole: it is not
+    a part of another training, which has said how large photographs are."""
     start, run, antialiased = config.start, config.run, config.raster.antialiased
     notes = [*scene.notes]
     if start.init is None and start.init_type == "sfm" and not len(scene.points):
@@ -313,13 +316,21 @@ def print_notes(config: TrainConfig, scene: Scene, region: TrainedRegion | None 
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     if region:
         notes.append(region.note(scene))
-    side = max(max(view.camera.width, view.camera.height) for view in scene.views)
-    if side > LARGE and not (run.resume or run.ckpt or "data_factor" in config.typed):
-        smaller = config.scene.data_factor * math.ceil(side / LARGE)
-        what = f"photographs have up to {side} pixels a side"
-        notes.append(f"{what}; --data-factor {smaller} makes them smaller, which trains faster")
+    notes += size_notes(config, scene) if whole else []
     for note in notes:
         tqdm.write(f"note: {note}")
+
+
+def size_notes(config: TrainConfig, scene: Scene) -> list[str]:
+    """The --data-factor that makes large photographs smaller, where none is named. A scene that is
+    no folder has none."""
+    run, side = config.run, max(max(v.camera.width, v.camera.height) for v in scene.views)
+    named = "data_factor" in config.typed or config.scene.data_factor > 1
+    if side <= LARGE or named or run.resume or run.ckpt or config.scene.data_dir is None:
+        return []
+    what = f"photographs are trained at up to {side} pixels a side"
+    factor = f"--data-factor {math.ceil(side / LARGE)}"
+    return [f"{what}; {factor} makes them smaller, which trains faster"]
 
 
 def _idle(config: TrainConfig, scene: Scene) -> list[str]:

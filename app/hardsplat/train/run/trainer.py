@@ -119,7 +119,7 @@ class Trainer:
         self._host_stack.callback(self.photographs.close)
         try:
             self.region = region_of(config.scene, self.scene)
-            print_notes(config, self.scene, self.region)
+            print_notes(config, self.scene, self.region, whole=part is WHOLE)
             self._take_folder()
             # by a thread, while the device is opened
             background = self.photographs.background
