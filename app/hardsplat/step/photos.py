@@ -144,6 +144,12 @@ class Photos:
             starts = (start * self.pixel_bytes for start in self._starts.tolist())
             upload_all((self.buffer, start, self._words(i)) for start, i in zip(starts, images))
 
+    def destroy(self) -> None:
+        """May be called again."""
+        self.images = []  # those of a ring are as large as all others
+        for buffer in self.buffers.values():
+            buffer.destroy()
+
     def place(self, step: int, view: int) -> int:
         if not self.streamed:
             return int(self._starts[view])

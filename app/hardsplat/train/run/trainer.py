@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.clock import PhaseClock
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError, undone
 from hardsplat.base.files import remove_abandoned
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
@@ -161,13 +161,16 @@ class Trainer:
 
     def _open_session(self, job: Job) -> list[np.ndarray]:
         """Makes the session and what reads it. Returns the training photographs."""
-        loaded = self.photographs.background.do("photographs", partial(self._load, job.config))
-        build_ahead(self.device, job)  # by threads, while the last photographs are read
-        self.clock.begin("load")
-        images, photos = loaded.result()
-        self.clock.begin("setup")
-        inputs = inputs_of(job, self.scene, photos)
-        self.session = Session(self.device, job, photos, self._on_batch, inputs)
+        # of a line: it neither waits for held-out photographs, nor for the others where one is bad
+        load = partial(self._load, job.config)
+        loaded = self.photographs.background.do("photographs", load, line="loading")
+        with undone(partial(self._device_stack.callback, _free_photos, loaded)):
+            build_ahead(self.device, job)  # by threads, while the last photographs are read
+            self.clock.begin("load")
+            images, photos = loaded.result()
+            self.clock.begin("setup")
+            inputs = inputs_of(job, self.scene, photos)
+            self.session = Session(self.device, job, photos, self._on_batch, inputs)
         self._device_stack.callback(self.session.destroy)
         self.files = RunFiles(self.folder, self.session, self.photographs)
         self._host_stack.callback(self.files.close)
@@ -416,7 +419,8 @@ class Trainer:
         with self.keeper.last_files(measured=not self._interrupted) as planes:
             if not self.watchers.lingering:
                 # which takes a fifth of a second for a third of a GB
-                self.files.background.do("memory", self.session.drop_photos)
+                # of a line: pictures may still keep the other threads busy
+                self.files.background.do("memory", self.session.drop_photos, line="memory")
             self.held_out.measure(planes)
             self._end_soon()
         self.files.save_learnt(self.keeper.state, self.held_out.refined)
@@ -473,3 +477,9 @@ class Trainer:
         """The first held-out view, measured now; None where none is held out, and while they all
         are being measured."""
         return self.held_out.example()
+
+
+def _free_photos(loaded: Future[tuple[list[np.ndarray], Photos]]) -> None:
+    """Frees what a thread, which has ended, may have made for a session that there is not."""
+    if loaded.done() and not loaded.cancelled() and not loaded.exception():
+        loaded.result()[1].destroy()

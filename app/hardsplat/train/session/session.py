@@ -7,6 +7,7 @@ view schedule of the next while the GPU works on the last.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -85,11 +86,11 @@ class Session:
     ):
         self.device, self.photos, self._on_batch = device, photos, on_batch
         self.width, self.height = job.views.canvas
-        self._lasting, self._owned = Owned(photos.buffers.values()), Owned()
+        self._lasting, self._owned, self._freeing = Owned(), Owned(), threading.Lock()
         self._visible, self.pairs = VisibleShare(job), PairDemand(len(job.views.cameras))
         self.pairs.use(job.rasterizers[0])
         device.usage.restart()
-        with undone(self._lasting.destroy), undone(self._owned.destroy):
+        with undone(photos.destroy), undone(self._lasting.destroy), undone(self._owned.destroy):
             self._inputs = allocate_filled(device, inputs)
             self._lasting.add_all(self._inputs.values())
             self._open(job, job.rasterizers[0], len(job.rasterizers) == 1)
@@ -353,12 +354,13 @@ class Session:
         return by_purpose(sizes)
 
     def drop_photos(self) -> None:
-        """Frees the photographs, after the last step."""
-        for buffer in self.photos.buffers.values():
-            self._lasting.drop(buffer)
+        """Frees the photographs, after the last step. By any thread, even after `destroy`."""
+        with self._freeing:
+            self.photos.destroy()
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
         self.runner.settle()
         self._owned.destroy()
         self._lasting.destroy()
+        self.drop_photos()
