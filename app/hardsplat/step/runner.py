@@ -171,14 +171,16 @@ class StepRunner:
         if slot.count == 0:
             return
         slot.fence.wait()
+        # before the fence is reset: after an interrupt in what follows nobody may wait for it again
+        count, slot.count = slot.count, 0
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
         kind = contract.dtype(contract.BUFFERS[self._history].type)
         records = self.buffers[self._history].array(kind)
-        records = records[np.arange(slot.first, slot.first + slot.count) % HISTORY]
+        records = records[np.arange(slot.first, slot.first + count) % HISTORY]
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
-        slot.count, stages = 0, slot.timed.times() if slot.timed_here else {}
+        stages = slot.timed.times() if slot.timed_here else {}
         host = (begun, self._ended_at)
         result = BatchResult(slot.first, records, stages, busy, slot.pair_capacity, host)
         # not by when the host came to look, which may be at once for two of them
