@@ -12,14 +12,13 @@ import numpy as np
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, upload_all
+from hardsplat.gpu.memory.buffer import MOVERS, Buffer, upload_all
 from hardsplat.gpu.passes.declared import ComputePass
 
 # workgroups that fetch a photograph: enough for the bus, few enough to leave the device to the pass
 # beside them
 FETCHERS = 64
 BESIDE = "draw"  # the pass that a photograph is fetched beside: long enough, and before the loss
-COPIERS = 4  # threads that fill host memory; more of them wait for one another's Python
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
 
 
@@ -138,7 +137,7 @@ class Photos:
     def _put(self, images: list[np.ndarray]) -> None:
         """Puts all photographs where they stay."""
         if self._whole:
-            with ThreadPoolExecutor(COPIERS) as copiers:
+            with ThreadPoolExecutor(MOVERS) as copiers:
                 list(copiers.map(self._upload, map(self._words, images), self._starts.tolist()))
         else:
             starts = (start * self.pixel_bytes for start in self._starts.tolist())

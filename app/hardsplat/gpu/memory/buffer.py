@@ -24,7 +24,7 @@ _USAGE = bits("VK_BUFFER_USAGE_{}_BIT", *_USES.split())
 _ADDRESS_USAGE = 0x20000
 _OPAQUE_FD = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 STAGING_BYTES = 32 << 20
-_MOVERS = 4  # threads that move memory, and pieces of the staging buffer that they have
+MOVERS = 4  # threads that move memory, and pieces of the staging buffer that they have
 
 
 class Buffer:
@@ -175,7 +175,7 @@ def clear_all(buffers: Sequence[Buffer]) -> None:
 def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
     """Copies each C-contiguous array to a byte of its buffer, now. Threads fill the staging buffer,
     most of the work, while what they filled before is on its way."""
-    size = STAGING_BYTES // _MOVERS
+    size = STAGING_BYTES // MOVERS
     filling: deque[tuple[Future[None], list[_Part], int]] = deque()
 
     def send() -> None:
@@ -187,11 +187,11 @@ def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
                 place, n = begin + part.place, part.raw.size
                 record_copy(commands, staging_of(device), part.buffer, n, place, part.at)
 
-    with ThreadPoolExecutor(_MOVERS) as movers:
+    with ThreadPoolExecutor(MOVERS) as movers:
         for number, parts in enumerate(_pieces(copies, size)):
-            if len(filling) == _MOVERS:
+            if len(filling) == MOVERS:
                 send()  # which frees a piece for this one
-            begin = number % _MOVERS * size
+            begin = number % MOVERS * size
             piece = staging_of(parts[0].buffer.device).array()[begin:][:size]
             filling.append((movers.submit(_fill, piece, parts), parts, begin))
         while filling:
@@ -245,15 +245,15 @@ class Download(NamedTuple):
 def download_all(wanted: Iterable[Download]) -> None:
     """Fills C-contiguous arrays, now. Threads move what has come to the staging buffer, most of the
     work, while more comes."""
-    size, moves = STAGING_BYTES // _MOVERS, deque[Future[object]]()
-    with ThreadPoolExecutor(_MOVERS) as movers:
+    size, moves = STAGING_BYTES // MOVERS, deque[Future[object]]()
+    with ThreadPoolExecutor(MOVERS) as movers:
         number = 0
         for buffer, out, nbytes, put in wanted:
             raw, staging = out.reshape(-1).view(np.uint8), staging_of(buffer.device)
             wider = raw.size // nbytes if nbytes else 1
             for at in range(0, nbytes, size):
-                n, place = min(size, nbytes - at), number % _MOVERS * size
-                if len(moves) == _MOVERS:
+                n, place = min(size, nbytes - at), number % MOVERS * size
+                if len(moves) == MOVERS:
                     moves.popleft().result()  # which frees a piece for this one
                 copy_bytes(buffer, staging, n, at, place)
                 part = raw[wider * at : wider * (at + n)]
