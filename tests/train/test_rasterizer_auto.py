@@ -1,5 +1,6 @@
 """--rasterizer auto: the rasterizer that draws a small scene, or makes a run's steps, fastest."""
 
+import json
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -127,6 +128,23 @@ def test_what_lost_by_far_is_not_timed_again(device, monkeypatch, tmp_path):
     assert DeviceFacts.of(device, AUTO).rasterizers == ("tiled",)
     monkeypatch.setenv("HARDSPLAT_AUTO", "first")
     assert worth_timing(*given, names) == ["hardware"]
+
+
+SPOILT = ["[]", '[["tiled", 20.0]]', '{"tiled": "20"}', '{"tiled": [20.0]}', '{"tiled": Infinity}']
+
+
+def test_times_that_are_none_decide_nothing(device, monkeypatch, tmp_path):
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    names, given = ["hardware", "tiled"], (device, AUTO.raster, AUTO.gradient)
+    for spoilt in SPOILT:
+        note_trial(*given, {"hardware": 1.0, "tiled": 20.0})
+        assert worth_timing(*given, names) == ["hardware"]
+        (kept,) = tmp_path.glob("variants/*.json")
+        kept.write_text(f'{{"slower": {spoilt}}}')
+        assert worth_timing(*given, names) == names, spoilt
+        note_trial(*given, {"hardware": 1.0})
+        assert json.loads(kept.read_text())["slower"] == {"hardware": 1.0}
 
 
 def test_steps_that_draw_scores_are_not_timed():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 
 from hardsplat.base.version import __version__
@@ -31,7 +32,8 @@ def note_trial(
 
 def slower(device: Device, raster: RasterSettings, gradient: GradientSettings) -> dict[str, float]:
     """By rasterizer, how many times as long as the fastest it took in its last trial."""
-    return cache.remembered(_path(device, raster, gradient), "slower") or {}
+    found = cache.remembered(_path(device, raster, gradient), "slower", float) or {}
+    return {name: times for name, times in found.items() if isfinite(times)}
 
 
 def worth_timing(

@@ -28,12 +28,14 @@ def cache_file(kind: str, *words: str) -> Path:
     return cache_dir() / kind / f"{mark}.json"
 
 
-def remembered(path: Path, what: str) -> dict[str, Any] | None:
-    """What an earlier process has found, see remember; None where that is not known."""
-    try:
-        return dict(json_of(path.read_text())[what])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # never found, or not a file of ours
+def remembered(path: Path, what: str, kind: type = str) -> dict[str, Any] | None:
+    """What an earlier process has found, see remember, each of this kind; None where that is not
+    known."""
+    with suppress(OSError, ValueError, KeyError, TypeError):  # never found, or not a file of ours
+        found = json_of(path.read_text())[what]
+        if isinstance(found, dict) and all(type(each) is kind for each in found.values()):
+            return found
+    return None
 
 
 def remember(path: Path, physical: PhysicalDevice, **found: Mapping[str, Any]) -> None:
