@@ -1,16 +1,19 @@
 """The command `hardsplat`, also as `python -m hardsplat`."""
 
+import signal
 import sys
 from typing import NoReturn
+
+from hardsplat.base.stop import interrupt, print_interrupt
 
 
 def run() -> NoReturn:
     """The command as a process."""
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         from hardsplat.cli import run as command
-    except KeyboardInterrupt:  # before `main` can say it
-        print("hardsplat: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except KeyboardInterrupt as error:  # before `main` can say it
+        sys.exit(print_interrupt(error))
     command()
 
 

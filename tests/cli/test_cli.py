@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import types
@@ -279,18 +280,33 @@ run()
 """
 
 
-def test_ctrl_c_before_anything_is_imported_is_a_line(monkeypatch, capsys):
-    stops = types.SimpleNamespace(find_spec=stand_in_for_ctrl_c)
+@pytest.fixture
+def handlers():
+    """Those of a new process."""
+    new = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in new.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+SIGNALS = [(signal.SIGINT, "130", "interrupted"), (signal.SIGTERM, "143", "terminated")]
+
+
+@pytest.mark.parametrize("number, code, word", SIGNALS)
+def test_a_signal_before_anything_is_imported_is_a_line(
+    handlers, monkeypatch, capsys, number, code, word
+):
+    def find_spec(name, *_):
+        if name == "hardsplat.cli":
+            signal.getsignal(number)(number, None)
+
     monkeypatch.delitem(sys.modules, "hardsplat.cli")
-    monkeypatch.setattr(sys, "meta_path", [stops, *sys.meta_path])
-    with pytest.raises(SystemExit, match="130"):
+    finder = types.SimpleNamespace(find_spec=find_spec)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    with pytest.raises(SystemExit, match=code):
         run()
-    assert capsys.readouterr().err == "hardsplat: interrupted\n"
-
-
-def stand_in_for_ctrl_c(name, *_):
-    if name == "hardsplat.cli":
-        raise KeyboardInterrupt
+    assert capsys.readouterr().err == f"hardsplat: {word}\n"
 
 
 def test_whoever_reads_the_output_may_stop():

@@ -1,10 +1,25 @@
-"""Ctrl-C and SIGTERM while a run trains."""
+"""Ctrl-C and SIGTERM: as exceptions, and while a run trains."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+from typing import Any, NoReturn
+
+
+def interrupt(number: int, frame: Any) -> NoReturn:
+    """The handler of a signal that ends a command as Ctrl-C does."""
+    raise KeyboardInterrupt(number)
+
+
+def print_interrupt(error: KeyboardInterrupt) -> int:
+    """Prints what ended a command; its exit code, as of one that the signal itself has ended."""
+    number = error.args[0] if error.args else signal.SIGINT
+    what = "terminated" if number == signal.SIGTERM else "interrupted"
+    print(f"hardsplat: {what}", file=sys.stderr)
+    return 128 + number
 
 
 class StopRequest:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from hardsplat.base.errors import OutOfMemory, UserError, shown
+from hardsplat.base.stop import print_interrupt
 from hardsplat.base.version import __version__
 from hardsplat.cli.commands import COMMANDS
 from hardsplat.cli.flags import AddHelp, Parser, add_setting, add_table, unknown_flag
@@ -54,13 +55,11 @@ def main(argv: list[str] | None = None) -> int:
             return 128 + 13  # as of a program that SIGPIPE ends
         return _failed(f"the output cannot be written: {error.strerror}")
     except KeyboardInterrupt as interrupt:
-        number = interrupt.args[0] if interrupt.args else signal.SIGINT
-        what = "terminated" if number == signal.SIGTERM else "interrupted"
-        print(f"hardsplat: {what}", file=sys.stderr)
-        return 128 + number
+        return print_interrupt(interrupt)
     finally:
-        if program:  # a program that is about to end: a late Ctrl-C must not replace its exit code
+        if program:  # a program that is about to end: no late exception must replace its exit code
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _failed(line: str) -> int:
