@@ -149,9 +149,10 @@ def test_seeds_are_one_line_with_bars():
 
 
 def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, capsys):
-    real = one_run.run_training
+    real, typed = one_run.run_training, []
 
     def fails(config):
+        typed.append(config.typed)
         if config.run.seed == 1:
             raise UserError("no memory at step 1")
         if config.run.seed == 2:
@@ -161,6 +162,7 @@ def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, 
     monkeypatch.setattr(one_run, "run_training", fails)
     command = argv(scene, "--seed 1 2 3", FEW, "--result-dir", tmp_path)
     assert hardsplat_sweep(*command) == 1
+    assert all({"seed", "max_steps"} <= names for names in typed)
     errors = {r["settings"].get("seed"): r["error"] for r in records(tmp_path).values()}
     assert errors == {1: "no memory at step 1", 2: "ZeroDivisionError: a bug", 3: None}
     statuses = sorted(r["status"] for r in records(tmp_path).values())

@@ -38,11 +38,13 @@ def test_settings_of_another_start_are_named_where_the_user_named_them(capsys):
     assert "note: --gradient stochastic does not use --block\n" in capsys.readouterr().out
 
 
-def test_large_photographs_are_noted_where_no_factor_is_named(capsys):
+def test_large_photographs_are_noted_where_no_factor_is_named(capsys, tmp_path):
     scene = load_scene(COURTYARD)
     big = replace(scene.views[1], camera=scene.views[1].camera.resized(1700, 3300))
     scene = replace(scene, views=[scene.views[0], big, *scene.views[2:]])
     config = load_config("quick", {"data_dir": COURTYARD})
+    (mine := tmp_path / "mine.toml").write_text("data_factor = 1")
+    print_notes(load_config(mine, {"data_dir": COURTYARD}), scene)
     for named in ({"data_factor": 1}, {"data_factor": 2}, {"resume": True}):
         print_notes(load_config("quick", {"data_dir": COURTYARD, **named}), scene)
     print_notes(config.changed(data_factor=2), scene)  # of a file

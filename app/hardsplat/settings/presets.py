@@ -24,6 +24,7 @@ from hardsplat.settings.train import (
     chosen_settings,
 )
 
+MEANT = ("data_factor",)  # whose default a user's own file names on purpose
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
 GROWTHS, LEAST_EVERY = 10, 10  # refinements of a short run, and steps from one to the next
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
@@ -57,7 +58,8 @@ def load_config(
         file = _find_preset(preset)
         layers.append(read_saved(file) if file.name == SAVED_NAME else read_settings(file))
         if file.parent != PRESETS and file.name != SAVED_NAME:
-            own = [n for n, value in layers[0].items() if value != FIELDS[n].default]
+            file_names = layers[0].items()
+            own = [n for n, value in file_names if n in MEANT or value != FIELDS[n].default]
             named = {name: f"{file}: {name}" for name in own} | named
     if _first("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
         layers.append(read_settings(PRESETS / "stochastic.toml"))

@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -47,9 +48,8 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
         if lacking := _lacking(config):
             record |= {"status": "skipped", "error": lacking}
         else:
-            record["metrics"] = run_training(
-                config.changed(resume=checkpoint.newest(folder) is not None)
-            )
+            config = config.changed(resume=checkpoint.newest(folder) is not None)
+            record["metrics"] = run_training(replace(config, typed=frozenset(record["named"])))
             record["status"] = "done"
             # several times the size of the splats, and the run is at its end
             shutil.rmtree(folder / "ckpts", ignore_errors=True)

@@ -46,12 +46,13 @@ class Arm:
 @dataclass(frozen=True)
 class SweepJob:
     """One run. varied: the names and settings that tell it from the others, and that its rasterizer
-    knows. settings: all that matter, fit for JSON."""
+    knows. settings: all that matter, fit for JSON. named: those that the user named."""
 
     id: str
     name: str
     varied: dict[str, Any]
     settings: dict[str, Any]
+    named: Sequence[str] = ()
 
 
 def read_plan(path: Path, arm: Arm) -> list[Arm]:
@@ -131,7 +132,8 @@ def plan(arms: Sequence[Arm]) -> list[SweepJob]:
         axes = {name: arm.axes[name] for name in sorted(arm.axes, key=lambda name: name == "seed")}
         for values in itertools.product(*axes.values()):
             given = {**arm.common, **dict(zip(axes, values))}
-            config = _for_a_sweep(load_config(arm.preset, given, sweep=True), arm)
+            loaded = load_config(arm.preset, given, sweep=True)
+            config, named = _for_a_sweep(loaded, arm), sorted(loaded.typed)
             flat = chosen_settings(config.flat())
             row = REDUCTIONS.get(config.raster.hardware.reduction)
             if row is not None and not row.threshold:  # whose reduction has no threshold
@@ -139,7 +141,7 @@ def plan(arms: Sequence[Arm]) -> list[SweepJob]:
             settings = as_json(TrainConfig.of(**flat))
             varied = {**arm.names, **{name: flat[name] for name in axes if name in flat}}
             key = identity(settings)
-            job = jobs.setdefault(key, SweepJob(key, _name(varied, key), varied, settings))
+            job = jobs.setdefault(key, SweepJob(key, _name(varied, key), varied, settings, named))
             if any(job.varied[n] != name for n, name in arm.names.items()):
                 both = " and ".join(f"{v['preset']} on {v['scene']}" for v in (job.varied, varied))
                 raise UserError(f"{both} are one run by two names: leave out one of the two")

@@ -3,7 +3,7 @@
 - schema: 2. id, name: see plan.py.
 - status: running, done, failed (error: why), skipped (error: what the device lacks), interrupted.
 - varied: settings, and names of a plan, that tell the run from the others of its sweep.
-- settings: all settings that matter, resolved, defaults too.
+- settings: all settings that matter, resolved, defaults too. named: those that the user named.
 - hardsplat, commit, started: version, checkout, ISO date.
 - seconds: wall-clock seconds of the whole run. metrics: metrics.json of the run, or null.
 """
@@ -27,7 +27,7 @@ Todo = Sequence[tuple[Path, SweepJob]]  # runs with their folders
 
 def new(job: SweepJob) -> dict:
     about = dict(schema=SCHEMA, id=job.id, name=job.name, status="running", error=None)
-    made = dict(varied=job.varied, settings=job.settings, hardsplat=__version__)
+    made = dict(varied=job.varied, settings=job.settings, named=job.named, hardsplat=__version__)
     later = dict.fromkeys(("commit", "started", "seconds", "metrics"))
     return about | made | later
 
@@ -45,7 +45,8 @@ def read(folder: Path) -> dict | None:
     """None where there is no such file, or not one of ours."""
     try:
         record = json_of((folder / NAME).read_text())
-        return record if record["schema"] == SCHEMA and record.keys() >= KEYS else None
+        known = KEYS - {"named"}  # which older versions did not write
+        return record if record["schema"] == SCHEMA and record.keys() >= known else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
