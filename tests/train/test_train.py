@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -299,23 +300,26 @@ def test_a_new_run_moves_an_earlier_one_aside(on_device, reports, scene, tmp_pat
 
 def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path, capsys):
     config, metrics = run
-    out = tmp_path / "new/folder"
-    table = evaluate_run(str(config.run.result_dir), result_dir=str(out))
+    out, trained, copied = tmp_path / "new/folder", config.scene.data_dir, tmp_path / "copied"
+    table = evaluate_run(str(config.run.result_dir), str(trained), str(out))
     last = metrics["evaluations"][-1]
     assert table["psnr"] == pytest.approx(last["psnr"], abs=0.02)
     assert table["ssim"] == pytest.approx(last["ssim"], abs=1e-3)
     assert json.loads((out / "eval.json").read_text()) == table
     assert (out / "renders/view_0008.jpg.render.png").is_file()
+    assert "note:" not in capsys.readouterr().out
     # What is there stays, be it of a training.
     (out / "renders/mine").write_text("mine")
-    evaluate_run(str(config.run.result_dir), result_dir=str(out))
+    shutil.copytree(trained, copied)
+    other = evaluate_run(str(config.run.result_dir), str(copied), str(out))
     moved = f"note: the earlier measurements in {out} are now in {out / 'earlier_1'}\n"
-    assert moved in capsys.readouterr().out
+    note = f"note: the run was trained on {trained}, and is measured on {copied}\n"
+    assert note + moved in capsys.readouterr().out and other["scene"] == str(copied)
     assert json.loads((out / "earlier_1/eval.json").read_text()) == table
     assert (out / "earlier_1/renders/mine").is_file() and not (out / "renders/mine").exists()
     alone = tmp_path / "alone.ply"
     alone.write_bytes((config.run.result_dir / "splats.ply").read_bytes())
-    found = evaluate_run(str(alone), data_dir=str(config.scene.data_dir))
+    found = evaluate_run(str(alone), data_dir=str(trained))
     assert found["psnr"] == pytest.approx(table["psnr"], abs=1e-4)
 
 

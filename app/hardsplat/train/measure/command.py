@@ -56,8 +56,11 @@ def evaluate_run(
     lpips: a variant of VARIANTS in lpips.py, measured too. split: which views are held out, and
     their size and masks, by default as trained.
     """
-    ply, config = find_model(result, data_dir, device)
-    c, folder = config.scene, run_of(ply)
+    ply, config = find_model(result, device=device)
+    trained, folder = config.scene.data_dir, run_of(ply)
+    if data_dir:
+        config = config.changed(data_dir=Path(data_dir))
+    c = config.scene
     if split:
         c = replace(split, background=c.background, near_plane=c.near_plane)
     if c.data_dir is None:
@@ -76,6 +79,8 @@ def evaluate_run(
         scene = focused_scene(scene, load_intrinsics(folder))
     colors = CameraResponse.load(folder) if config.exposure.corrected else None
     gaussians = load_model(ply)
+    if data_dir and trained and trained.resolve() != Path(data_dir).resolve():
+        print(f"note: the run was trained on {trained}, and is measured on {data_dir}")
     make_folder(out)
     if earlier := archive_run(out, WRITTEN, WRITTEN):
         print(f"note: the earlier measurements in {out} are now in {earlier}")
@@ -105,6 +110,7 @@ def evaluate_run(
         **summary(measures),
         "splats": len(gaussians),
         "ply": str(ply),
+        "scene": str(c.data_dir),
         "device": gpu.name,
         "format": config.raster.hardware.format,
     }
