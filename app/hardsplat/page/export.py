@@ -126,8 +126,7 @@ def small_choice(
     cameras = _estimated_from(shown)
     if len(rows) > most:
         rows = rows[foremost(means[rows], scales[rows], opacities[rows], cameras, most)]
-    known = len(_opening(shown) or "") or _PICTURE_BYTES
-    splats = max(1, int((budget_bytes - _AROUND - known) / _BASE64 / _PER_SPLAT))
+    splats = max(1, int((budget_bytes - _AROUND - _PICTURE_BYTES) / _BASE64 / _PER_SPLAT))
     return choice(means, scales, opacities, cameras, min(splats, MOST_SPLATS), rows)
 
 
