@@ -86,6 +86,15 @@ def test_a_scene_is_near(refused, scene):
         assert f"but {scene} is a scene: hardsplat train " in refused("train", str(wrong))
 
 
+@pytest.mark.parametrize("folder", ["colmap/sparse", "."])
+def test_a_model_is_near(refused, scene, tmp_path, folder):
+    mine = tmp_path / "mine"
+    shutil.copytree(scene / "images", mine / "images")
+    shutil.copytree(scene / "sparse" / "0", mine / folder, dirs_exist_ok=True)
+    words = f"but there is a model in {mine / folder}: make that sparse/0, beside the photographs"
+    assert words in refused("train", mine)
+
+
 def test_a_scene_is_no_result(refused, scene, tmp_path):
     (tmp_path / "transforms.json").write_text("{}")
     for folder in (scene, tmp_path):

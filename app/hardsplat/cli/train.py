@@ -150,6 +150,7 @@ def require_scene(config):
 
 
 def _no_scene(folder, saved):
+    from hardsplat.io.scenes.colmap import model_elsewhere
     from hardsplat.sfm.job.photographs import image_folder, is_video, listed
 
     if not folder.is_dir() and not is_video(folder):
@@ -159,9 +160,12 @@ def _no_scene(folder, saved):
     if folder.is_dir():
         inside = [path for path in sorted(folder.iterdir()) if path.is_dir()]
         outside = [folder.parent] if folder.name.startswith("images") else []
-        if near := next(filter(layouts_of, outside + inside), None):
-            command = f"hardsplat train {shlex.quote(str(near))}"
-            return f"no camera poses are in this folder, but {near} is a scene: {command}"
+        scenes = (path for path in outside + inside if layouts_of(path))
+        none = "no camera poses are in this folder, but"
+        if near := next((path for path in scenes if listed(path)), None):
+            return f"{none} {near} is a scene: hardsplat train {shlex.quote(str(near))}"
+        if advice := model_elsewhere(folder):
+            return f"{none} {advice}"
     count = len(listed(image_folder(folder))) if folder.is_dir() else 0
     found = f"{count} photograph{'s' * (count > 1)}" * bool(count)
     found = "a video" if is_video(folder) else found

@@ -30,6 +30,8 @@ from hardsplat.sfm.process import StageProgress, require_pycolmap, work
 REPORT = "report.json"
 _LISTED = 10  # photographs without a pose that are named on the terminal
 _FEW = 15  # photographs with which splats are seldom good
+# share of matches that fit the poses: wrong models have .55 to .75, right ones .85 and more
+_DOUBTFUL = 0.8
 
 
 def sfm(config: SfmConfig) -> Outcome:
@@ -210,6 +212,10 @@ def _summary(outcome: Outcome, folder: Path) -> list[str]:
         lines += [f"  {part['line']}" for part in outcome.parts[:_LISTED]]
     lines.append(f"alignment: {outcome.alignment['note']}")
     lines += [f"another model, not kept: {line}" for line in outcome.others[:_LISTED]]
+    if outcome.agreement < _DOUBTFUL:
+        what = f"{1 - outcome.agreement:.0%} of the matches contradict these poses"
+        advice = "some are likely wrong: take more photographs between these"
+        lines.append(f"note: {what}, so {advice}")
     if n < _FEW:
         lines.append(f"note: {n} photographs are few for splats; 30 to 200 are usual")
     if n < 0.7 * total:

@@ -47,11 +47,13 @@ def _models(root: Path) -> dict[Path, int]:
     return {f: _count(f) for f in (*numbered, folder) if not _missing(f)[1]}
 
 
-def models_elsewhere(root: Path) -> list[Path]:
-    """Folders of models that lie in a scene where they are not looked for."""
+def model_elsewhere(root: Path) -> str:
+    """What to do with a model that lies in a scene where it is not looked for; "" without one."""
     patterns = [f"{'*/' * depth}cameras{suffix}" for depth in range(_DEEP) for suffix in _FORMATS]
     folders = {path.parent for pattern in patterns for path in root.glob(pattern)}
-    return sorted(folder for folder in folders if not _missing(folder)[1])
+    if models := sorted(folder for folder in folders if not _missing(folder)[1]):
+        return f"there is a model in {models[0]}: make that sparse/0, beside the photographs"
+    return ""
 
 
 def _count(folder: Path) -> int:

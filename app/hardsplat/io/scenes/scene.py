@@ -17,7 +17,7 @@ from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import image_size
 from hardsplat.io.media.panorama import FACES, Face, check_panorama, face_side, faces_of
 from hardsplat.io.media.panorama import MODEL as PANORAMA
-from hardsplat.io.scenes.colmap import models_elsewhere
+from hardsplat.io.scenes.colmap import model_elsewhere
 from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDERS, unread
 from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
@@ -170,10 +170,8 @@ def _read(root: Path, data_factor: int) -> SceneSource:
     layouts = layouts_of(root)
     if not layouts:
         what = f"no cameras are in it; a scene is {A_SCENE}"
-        advice = f"make a model from photographs: hardsplat sfm {shlex.quote(str(root))}"
-        if models := models_elsewhere(root):
-            advice = f"there is a model in {models[0]}: make that sparse/0, beside the photographs"
-        raise UserError(f"{root}: {what}; {advice}")
+        make = f"make a model from photographs: hardsplat sfm {shlex.quote(str(root))}"
+        raise UserError(f"{root}: {what}; {model_elsewhere(root) or make}")
     first, *others = layouts
     source: SceneSource = import_module(f"hardsplat.io.scenes.{first}").read(root, data_factor)
     if not others:

@@ -22,6 +22,7 @@ from hardsplat.base.files import replacing_folder
 from hardsplat.io.media.images import read_pixels
 from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.sfm.colmap import mapping, matching
+from hardsplat.sfm.colmap.agreement import agreement
 from hardsplat.sfm.colmap.aligning import align
 from hardsplat.sfm.colmap.features import find_features
 from hardsplat.sfm.colmap.outcome import SHEET, Outcome, Part, parts_of, reasons, write_sheet
@@ -285,6 +286,7 @@ class PoseJob:
             others=self._others(set(registered)),
             alignment=alignment,
             parts=[asdict(part) | {"line": part.line} for part in parts],
+            agreement=agreement(model, self.path, self.mapper.error),
         )
 
 

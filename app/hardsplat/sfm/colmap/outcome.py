@@ -34,7 +34,8 @@ class Outcome:
     points: of the model. error: px, mean. track: photographs that see a point, mean. cameras: a
     line each. attempt: the one that found it. others: models that were not kept, a line each.
     alignment: how the model was turned and scaled, see align. parts: what does not connect, see
-    Part, where photographs are missing. seconds: by stage.
+    Part, where photographs are missing. agreement: the share of matches that fit the poses.
+    seconds: by stage.
     """
 
     registered: list[str]
@@ -47,6 +48,7 @@ class Outcome:
     others: list[str]
     alignment: dict[str, Any]
     parts: list[dict[str, Any]]
+    agreement: float = 1.0
     seconds: dict[str, float] = field(default_factory=dict)
 
 
