@@ -191,9 +191,29 @@ def test_points_of_the_colmap_model_move_as_the_poses_did(tmp_path):
     points = ColmapPoints(xyz, rgb)
     write_model(tmp_path / "colmap/sparse/0", {1: camera}, {1: image}, points)
     applied = [[0, 1, 0, 3], [1, 0, 0, 0], [0, 0, -1, -2]]
-    scene = load_scene(single(tmp_path, applied_transform=applied))
-    np.testing.assert_allclose(scene.points, xyz[:, [1, 0, 2]] * [1, 1, -1] + [3, 0, -2])
-    np.testing.assert_array_equal(scene.colors, rgb)
+    for scale in {}, {"applied_scale": 0.5}:
+        scene = load_scene(single(tmp_path, applied_transform=applied, **scale))
+        moved = xyz[:, [1, 0, 2]] * [1, 1, -1] + [3, 0, -2]
+        np.testing.assert_allclose(scene.points, scale.get("applied_scale", 1) * moved)
+        np.testing.assert_array_equal(scene.colors, rgb)
+
+
+def test_cameras_that_are_scaled(tmp_path):
+    """By their exporter, as in Blender: they stand where they stood."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    one = load_scene(single(tmp_path / "a"))
+    root = single(tmp_path / "b")
+    data = json.loads((root / "transforms.json").read_text())
+    for frame in data["frames"]:
+        matrix = np.array(frame["transform_matrix"])
+        matrix[:3, :3] *= 0.3
+        frame["transform_matrix"] = matrix.tolist()
+    (root / "transforms.json").write_text(json.dumps(data))
+    other = load_scene(root)
+    assert len(one.views) == len(other.views) and any("scales cameras" in n for n in other.notes)
+    for view, same in zip(one.views, other.views):
+        np.testing.assert_allclose(view.camera.w2c, same.camera.w2c, atol=1e-12)
 
 
 def save_masks(root, keep, names):
@@ -351,7 +371,8 @@ WRONG = [
     (pop("frames", 1, "transform_matrix"), "frame 2 (images/1.png): has no transform_matrix"),
     (matrix(pose([np.nan, 0, 0])), NAN),
     (frame(transform_matrix=[[1, 0], [1]]), NUMBERS),
-    (matrix(np.diag([2.0, 2, 2, 1])), "its 3x3 is a rotation scaled by 2"),
+    (matrix(np.diag([2.0, 2, 3, 1])), "it stretches by 3, 2 and 2"),
+    (matrix(np.zeros((4, 4)) + np.diag([0, 0, 0, 1.0])), "its 3x3 is a rotation scaled by 0"),
     (matrix(np.diag([-1.0, 1, 1, 1])), "is a reflection"),
     (matrix(np.transpose(pose([1, 2, 3]))), "instead of 0 0 0 1"),
     (pop("fl_x"), "neither fl_x nor camera_angle_x"),

@@ -22,7 +22,7 @@ from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDERS, unread
 from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
 from hardsplat.io.scenes.transforms import is_central, is_usual
-from hardsplat.io.scenes.views import ArrayView, View, by, far_note, size_of, training
+from hardsplat.io.scenes.views import ArrayView, View, by, far_note, left_out, size_of, training
 from hardsplat.model.camera import Camera
 from hardsplat.tables.layouts import A_SCENE, LAYOUTS, layouts_of
 
@@ -226,7 +226,8 @@ def _sizes(posed: Posed, data_factor: int) -> tuple[tuple[int, int], tuple[int, 
     its mask, neither has its camera's size nor is all of it in another size."""
     camera, path, divisor = posed.lens, posed.path, posed.divisor
     full = camera.width, camera.height
-    found = image_size(path)
+    with left_out(posed.name):
+        found = image_size(path)
     tolerance = 1 if divisor > 1 else 0  # tools round down-sampled sizes in different directions
     fits = all(abs(f - c / divisor) <= tolerance for f, c in zip(found, full))
     if not fits and (divisor > 1 or not _is_resized(found, full)):

@@ -55,6 +55,7 @@ _LONGEST = 200  # times the longer side, where a picture shows a third of a degr
 _UNEVEN = 3  # times the other focal length: films are stretched to twice their width at most
 _FEWEST = 16  # px of a side, above which a principal point of 0 to 1 is no place in pixels
 MIDDLE = 0.25, 0.75  # of the sides: where a principal point is expected
+_UNEQUAL = 1e-3  # of squared scales along the axes of a pose, up to which they are one
 _ANGLE_ERROR = 0.05  # of the focal length that camera_angle_x gives
 
 
@@ -141,10 +142,23 @@ class _Reader:
         number = self.ids.setdefault((model, width, height, *params), len(self.ids) + 1)
         lens = ColmapCamera(number, model, width, height, np.array(params))
         try:
-            pinhole = Camera(_world_to_camera(where, values), intrinsics(lens), width, height)
+            pinhole = Camera(self._world_to_camera(where, values), intrinsics(lens), width, height)
         except ValueError as error:
             raise UserError(f"{where}: {error}") from error
         return Posed(name, path, pinhole, lens, self._mask(where, values, name), divisor)
+
+    def _world_to_camera(self, where: str, values: dict) -> np.ndarray:
+        """(4, 4) in our OpenCV frame; transform_matrix is camera to world in OpenGL's, in some
+        exports of a camera that is scaled, which changes neither its place nor what it sees."""
+        matrix = _matrix(where, values, "transform_matrix")
+        R, scale = (matrix[:, :3] @ OPENGL_TO_OPENCV).T, np.cbrt(np.linalg.det(matrix[:, :3]))
+        if scale > 0 and np.abs(R @ R.T - scale**2 * np.eye(3)).max() <= _UNEQUAL * scale**2:
+            if abs(scale - 1) > _UNEQUAL:
+                self.notes.add("transform_matrix scales cameras, which is left out")
+            R = R / scale
+        w2c = np.eye(4)
+        w2c[:3, :3], w2c[:3, 3] = R, -R @ matrix[:, 3]
+        return w2c
 
     def _mask(self, where: str, values: dict, name: str) -> Path | None:
         """mask_path, else the file in the folder of masks."""
@@ -194,15 +208,6 @@ def _matrix(where: str, values: dict, key: str) -> np.ndarray:
     return matrix[:3]
 
 
-def _world_to_camera(where: str, values: dict) -> np.ndarray:
-    """(4, 4) in our OpenCV frame; transform_matrix is camera to world in OpenGL's."""
-    matrix = _matrix(where, values, "transform_matrix")
-    R = (matrix[:, :3] @ OPENGL_TO_OPENCV).T
-    w2c = np.eye(4)
-    w2c[:3, :3], w2c[:3, 3] = R, -R @ matrix[:, 3]
-    return w2c
-
-
 def _listed(
     file: Path, top: dict, photographs: list[Posed], names: dict[str, str]
 ) -> tuple[list[Posed], set[str] | None]:
@@ -232,10 +237,11 @@ def _points(root: Path, file: Path, top: dict) -> tuple[np.ndarray, np.ndarray, 
     if cloud := next((root / name for name in _CLOUDS if os.path.isfile(root / name)), None):
         return *load_points(cloud), [f"the first splats are at the points of {cloud}"]
     points = read_points(root / "colmap" / "sparse" / "0")
-    # The poses have been moved by this since COLMAP; its points have not.
+    # The poses have been moved and scaled by these since COLMAP; its points have not.
     key = "applied_transform"
     moved = _matrix(str(file), top, key) if key in top else np.eye(4)[:3]
-    return points.xyz @ moved[:, :3].T + moved[:, 3], points.rgb, []
+    scale = optional_number(str(file), top, "applied_scale") or 1.0
+    return scale * (points.xyz @ moved[:, :3].T + moved[:, 3]), points.rgb, []
 
 
 # -- the camera of a frame, with checks of what programs write in other units

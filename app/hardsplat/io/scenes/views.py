@@ -3,7 +3,9 @@ one another and from the origin, and whether training can tell them apart."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +28,16 @@ _ROUNDING = 1e-12
 # of the extent, by which float32 numbers of the size of the cameras' positions differ, and above
 # which splats have no place, or their last steps are lost
 _COARSEST, _COARSE = 1e-3, 3e-5
+
+
+@contextmanager
+def left_out(name: str) -> Iterator[None]:
+    """Adds to what is raised how to do without the photograph of this name."""
+    try:
+        yield
+    except UserError as error:
+        without = f"--exclude {shlex.quote(name)}"
+        raise UserError(f"{error}; replace it, or train without it: {without}") from error
 
 
 @dataclass(frozen=True)
@@ -85,7 +97,9 @@ class View:
 
     def _pixels(self) -> np.ndarray:
         """The file's, see read_pixels. Raises UserError where it has another size than it had."""
-        image, expected = read_pixels(self.path), self.stored or size_of(self)
+        with left_out(self.group):
+            image = read_pixels(self.path)
+        expected = self.stored or size_of(self)
         if (found := image.shape[1::-1]) != expected:
             what = f"is {by(found)} and should be {by(expected)}"
             raise UserError(f"{self.path}: {what}; it changed since the scene was opened")
