@@ -28,32 +28,13 @@ from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import settings
 
 SIZE = 1000, 750
-POINTS = 1_000  # of a capture, of which each view shows a share
 
 
-def capture(photographs: int, share: float, sizes=(SIZE,)) -> tuple[Views, np.ndarray]:
-    """Cameras in a row that each show this share of points, and all points are shown."""
-    shown, cameras = round(share * POINTS), []
-    firsts = np.linspace(0, POINTS - shown, photographs).round()
-    for i, first in enumerate(firsts):
-        (w, h), w2c = sizes[i % len(sizes)], np.eye(4)
-        K = np.array([[w / shown, 0, w / 2], [0, h, h / 2], [0, 0, 1.0]])
-        w2c[0, 3] = -(first + shown / 2 - 0.5)
-        cameras.append(Camera(w2c, K, w, h))
-    points = np.column_stack([np.arange(POINTS), np.zeros(POINTS), np.ones(POINTS)])
-    return Views(cameras, SIZE, 1.0), points
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, None])
-def test_the_share_of_points_in_a_view(share):
-    views, points = capture(50, share or 1.0)
-    if share is None:
-        points = points[:0]
-    assert views.points_in_view(points)[0] == pytest.approx(share or 1.0, abs=0.001)
-    many = np.repeat(points, 20, axis=0)
-    assert views.points_in_view(many)[0] == pytest.approx(share or 1.0, abs=0.01)
-    far = np.concatenate([points, [[1e9, 0, -1.0], [0, 1e12, 1.0]] * 500])  # that no view shows
-    assert views.points_in_view(far)[0] == pytest.approx(share or 1.0, abs=0.01)
+def capture(photographs: int, sizes=(SIZE,)) -> Views:
+    """Cameras of these sizes, in turns."""
+    K = np.array([[800.0, 0, 500], [0, 800, 375], [0, 0, 1]])
+    cameras = [Camera(np.eye(4), K, *sizes[i % len(sizes)]) for i in range(photographs)]
+    return Views(cameras, SIZE, 1.0)
 
 
 @pytest.mark.parametrize("lens", [None, Distortion(False, (-0.1, 0.02, *[0.0] * 6))])
@@ -82,73 +63,36 @@ def spoken(job: Job) -> list[str]:
     return [f"{each.why}: {each.what}" for each in job.decisions if each.what]
 
 
-@pytest.mark.parametrize("share, rests", [(0.06, True), (0.15, False), (0.6, False)])
-def test_splats_that_few_photographs_show_rest(share, rests):
-    views, points = capture(112, share)
-    facts = dict(points=len(points), visible_share=views.points_in_view(points)[0])
-    job = decided(TrainConfig.of(cap_max=1), views, **facts)
-    assert job.config.adam.visible_adam is rests and len(spoken(job)) == rests
-    for named in (True, False):
-        job = decided(TrainConfig.of(cap_max=1, visible_adam=named), views, **facts)
-        assert job.config.adam.visible_adam is named and not spoken(job)
-    unknown = decided(
-        TrainConfig.of(cap_max=1), views, visible_share=views.points_in_view(points[:0])[0]
-    )
-    assert unknown.config.adam.visible_adam is False
-
-
-def budget_of(photographs: int, points: int, sizes=(SIZE,)) -> int:
-    cameras = capture(photographs, 0.6, sizes)[0].cameras
-    return STRATEGIES["budget"].budget(TrainConfig().densify, cameras, min(points, 100), points)
-
-
 @pytest.mark.parametrize(
-    "photographs, points, splats",
+    "photographs, sizes, splats",
     [
-        (112, 5_751, 115_020),  # corridor
-        (84, 12_448, 248_960),  # plush
-        (112, 31_272, 436_800),  # south: 3 900 a photograph
-        (112, 100, 109_200),  # a quarter of that
-        (112, 0, 436_800),  # nothing is known
-        (12, 500, 20_000),
-        (30, 20_000, 117_000),
-        (600, 10_000, 585_000),
-        (600, 300_000, 2_340_000),
-        (2_000, 10**6, 4_000_000),
+        (3, [SIZE], 20_000),
+        (84, [SIZE], 327_600),  # 3 900 a photograph
+        (2_000, [SIZE], 4_000_000),
+        (100, [SIZE, (100, 75)], 390_000),  # pixels count, of whichever sizes
+        (100, [(100, 75)], 75_000),
     ],
 )
-def test_numbers_of_splats(photographs, points, splats):
-    assert budget_of(photographs, points) == splats
+def test_numbers_of_splats(photographs, sizes, splats):
+    budget, cameras = STRATEGIES["budget"].budget, capture(photographs, sizes).cameras
+    assert budget(TrainConfig().densify, cameras, 100) == splats
+    assert budget(TrainConfig().densify, cameras, 5_000_000) == 5_000_000  # a dense cloud stays
+    assert budget(TrainConfig.of(cap_max=50).densify, cameras, 100) == 50
 
 
-def test_numbers_of_splats_at_the_limits():
-    sizes = (1000, 750), (100, 75)  # pixels count, of whichever sizes
-    assert budget_of(100, 10**6, sizes) == 390_000
-    assert budget_of(100, 10**6, (sizes[1],)) == 75_000
-    budget, cameras = STRATEGIES["budget"].budget, capture(100, 0.5)[0].cameras
-    densify = TrainConfig().densify
-    # a dense cloud stays as it is; few splats of --init or at random say nothing of the model
-    assert budget(densify, cameras, 2_000_000, 2_000_000) == 2_000_000
-    assert budget(densify, cameras, 100, 0) == budget(densify, cameras, 100, 50_000) == 390_000
-    curve = [budget(densify, cameras, 100, n) for n in range(1, 40_000, 500)]
-    assert (np.diff(curve) >= 0).all() and max(np.diff(curve)) <= 10_000
-
-
-SAID = {10**6: "327,600 splats", 12_448: "248,960 splats, since the model has 148 points a"}
-
-
-@pytest.mark.parametrize("points, said", SAID.items())
-def test_the_number_of_splats_is_said(points, said):
-    views, _ = capture(84, 0.6)
-    (line,) = spoken(decided(TrainConfig(), views, splats=100, points=points))
-    assert line.startswith(f"84 training photographs: at most {said}") and "--" not in line
-    assert not spoken(decided(TrainConfig.of(cap_max=50_000), views, splats=100, points=points))
+def test_the_number_of_splats_is_said():
+    views = capture(84)
+    (line,) = spoken(decided(TrainConfig(), views, splats=100))
+    assert line == "84 training photographs: at most 327,600 splats"
+    (line,) = spoken(decided(TrainConfig(), views, splats=10**6))
+    assert line.endswith("1,000,000 splats, as many as at first")
+    assert not spoken(decided(TrainConfig.of(cap_max=50_000), views, splats=100))
 
 
 @pytest.mark.parametrize("exposure", ["auto", "none", "ppisp"])
 def test_photographs_of_other_light_have_exposures(exposure):
     """Nothing else is decided by them, and where a setting names exposures nothing is."""
-    views, _ = capture(84, 0.6)
+    views = capture(84)
     config = TrainConfig.of(exposure=exposure)
     gains = (), (3.0, 0.1, 0.2), (1.0, 2.0)
     jobs = [decided(config, views, color_gains=each) for each in gains]
@@ -159,7 +103,7 @@ def test_photographs_of_other_light_have_exposures(exposure):
 
 
 def test_decisions_are_kept(on_device, reports, scene, tmp_path, capfd):
-    run = dict(cap_max=0, exposure="auto", visible_adam=None, strategy="budget")
+    run = dict(cap_max=0, exposure="auto", strategy="budget")
     metrics = train(settings(scene, tmp_path / "run", checkpoint_every=15, **run))
     last = [line for line in capfd.readouterr().out.splitlines() if line.startswith("decided: ")]
     (plan,) = metrics["decisions"]
@@ -180,20 +124,20 @@ def test_points_that_no_photograph_shows_are_told(capsys):
     points = np.array([[0, 0, z] for z in (0.005, 0.0075, *np.linspace(0.05, 0.1, 8))])
     named = load_config(None, {"near_plane": 0.01})
     said = "20 % of the points that photographs show"
-    near_plane_of_points(named, views.points_in_view(points)[1])
+    near_plane_of_points(named, views.depths(points))
     assert f"{said} are nearer than 0.01" in capsys.readouterr().out
     with pytest.raises(UserError, match="--near-plane 0.01; choose 5e-07 or so"):
-        near_plane_of_points(named, views.points_in_view(0.01 * points)[1])
+        near_plane_of_points(named, views.depths(0.01 * points))
     # a near plane that is left to the scene follows its points, and else its cameras
-    assert near_plane_of_points(TrainConfig(), views.points_in_view(2 * points)[1]) is None
-    nearer = near_plane_of_points(TrainConfig(), views.points_in_view(points)[1])
+    assert near_plane_of_points(TrainConfig(), views.depths(2 * points)) is None
+    nearer = near_plane_of_points(TrainConfig(), views.depths(points))
     job = decided(TrainConfig(), views, near_plane=nearer)
     assert job.config.scene.near_plane == nearer.plane == 5e-5 and nearer.why.startswith(said)
     assert decided(TrainConfig(), views).config.scene.near_plane == 0.01
     assert near_plane_of_cameras(TrainConfig(), 0.1) is near_plane_of_cameras(named, 0.01) is None
     assert near_plane_of_cameras(TrainConfig(), 0.01).plane == 1e-5
     with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):
-        near_plane_of_points(TrainConfig(), views.points_in_view(-points)[1])
+        near_plane_of_points(TrainConfig(), views.depths(-points))
 
 
 MIDDLE, AWAY = np.array([5.0, -3.0, 40.0]), 12.0

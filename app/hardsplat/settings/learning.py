@@ -86,10 +86,8 @@ class AdamSettings(Owner):
         "few percent less exact; auto: so, where the device stores 16 bits",
         choices=("auto", *MOMENT_FORMATS),
     )
-    visible_adam: bool | None = option(
-        None,
-        "leave splats alone that a step does not see, momentum too (gsplat); published: all move",
-        shown="where a photograph shows less than a tenth of the model's points",
+    visible_adam: bool = option(
+        False, "leave splats alone that a step does not see, momentum too (gsplat)"
     )
 
 

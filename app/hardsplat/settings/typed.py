@@ -201,8 +201,7 @@ class TrainSettings(RasterizerOptions, total=False):
     """how its moments are stored; bfloat16: in half the memory, rounded at random, for steps a few
     percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
     visible_adam: bool
-    """leave splats alone that a step does not see, momentum too (gsplat); published: all move
-    (default: where a photograph shows less than a tenth of the model's points)"""
+    """leave splats alone that a step does not see, momentum too (gsplat) (default: False)"""
     gradient_pairs: int
     """pairs of perturbed images a step, averaged (default: 1 pairs)"""
     perturbation: float

@@ -48,19 +48,14 @@ class Views:
         bent = self.distorted or any(camera.distortion for camera in self.cameras)
         return "distorted" if bent else "pinhole"
 
-    def points_in_view(self, points: np.ndarray) -> tuple[float, np.ndarray]:
-        """The share of points (N, 3), in world units, that a view shows in the mean, whether or not
-        others hide them, of those that any view shows, 1 without; and the depths of all that are
-        shown. A sample of points tells."""
-        sample = points[:: len(points) // POINTS + 1]
-        times, depths = np.zeros(len(sample), int), [np.zeros(0)]
+    def depths(self, points: np.ndarray) -> np.ndarray:
+        """The depths of a sample of points (N, 3), in world units, in every view whose image shows
+        them, whether or not others hide them."""
+        sample, depths = points[:: len(points) // POINTS + 1], [np.zeros(0)]
         for first in range(0, len(self.cameras), TOGETHER):
             inside, depth = in_view(self.cameras[first : first + TOGETHER], sample)
-            times += inside.sum(axis=0)
             depths.append(depth[inside])
-        often = times[times > 0]
-        share = float(often.mean()) / len(self.cameras) if len(often) else 1.0
-        return share, np.concatenate(depths)
+        return np.concatenate(depths)
 
     def packed(self) -> np.ndarray:
         """The contract's Camera struct of each view."""
@@ -159,8 +154,7 @@ class NearPlane(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """splats: at first. points: of the model, 0 without one. visible_share: of them, that a view
-    shows in the mean. part: of the scene that is trained. preferred: views that every epoch has
+    """splats: at first. part: of the scene that is trained. preferred: views that every epoch has
     twice. frozen: the splats stay as they are, poses alone move. near_plane: that the scene needs,
     where the settings leave it to the scene and it needs another.
 
@@ -172,8 +166,6 @@ class Facts:
     views: Views
     device: DeviceFacts
     splats: int = 0
-    points: int = 0
-    visible_share: float = 1.0
     part: ScenePart = WHOLE
     preferred: tuple[int, ...] = ()
     frozen: bool = False

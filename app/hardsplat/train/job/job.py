@@ -20,7 +20,6 @@ from hardsplat.train.job import validation
 from hardsplat.train.job.facts import WHOLE, Facts, ScenePart, Views, fitting
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.budget import budget_for
 from hardsplat.train.strategies.strategy import Strategy
 
 
@@ -108,34 +107,13 @@ class Job:
         return replace(options, lens=self.views.lens)
 
 
-# Adam's first moments are means over the last ten steps or so. A splat that fewer than one step in
-# ten shows would move by the momentum of single photographs.
-RARELY = 0.1
-
-
-def rest(config: TrainConfig, facts: Facts) -> Decision | None:
-    """Splats rest in steps that do not show them where a view shows few points of the model."""
-    if config.adam.visible_adam is not None:
-        return None
-    if facts.visible_share >= RARELY:
-        return Decision({"visible_adam": False})
-    what = "splats rest in steps that do not show them"
-    shown = f"a photograph shows {100 * facts.visible_share:.0f} % of the points"
-    return Decision({"visible_adam": True}, what, shown)
-
-
 def budget(config: TrainConfig, facts: Facts) -> Decision | None:
     """The most splats, where the settings leave that to the scene."""
     densify, cameras = config.densify, facts.views.cameras
-    most = STRATEGIES[densify.strategy].budget(densify, cameras, facts.splats, facts.points)
+    most = STRATEGIES[densify.strategy].budget(densify, cameras, facts.splats)
     if most == densify.cap_max:
         return None
-    why = ""
-    if most <= facts.splats:
-        why = ", as many as at first"
-    elif facts.points and most < budget_for(cameras):
-        why = f", since the model has {facts.points / len(cameras):.0f} points a photograph"
-    what = f"at most {most:,} splats{why}"
+    what = f"at most {most:,} splats" + ", as many as at first" * (most <= facts.splats)
     return Decision({"cap_max": most}, what, f"{len(cameras)} training photographs")
 
 
@@ -211,7 +189,7 @@ def near_plane(config: TrainConfig, facts: Facts) -> Decision | None:
 
 
 RULES: tuple[Callable[[TrainConfig, Facts], Decision | None], ...]
-RULES = rest, near_plane, budget, moments, memory, exposure
+RULES = near_plane, budget, moments, memory, exposure
 
 
 def decide(config: TrainConfig, facts: Facts) -> Job:

@@ -179,21 +179,18 @@ def gather(
     UserError for what the device cannot run, and for photographs that do not show the points."""
     if config.intrinsics.intrinsics_opt:
         check_lenses(scene.views)
-    views, points = training_views(scene), scene.points
-    share, depths = views.points_in_view(points)
+    views = training_views(scene)
     near_plane: NearPlane | None = None
     if is_random(config.start, scene):
         near_plane = near_plane_of_cameras(config, scene.extent)
     elif config.start.init is None:
-        near_plane = near_plane_of_points(config, depths)
+        near_plane = near_plane_of_points(config, views.depths(scene.points))
     elif part.reports:
         near_plane = near_plane_of_init(config, config.start.init)
     return Facts(
         views,
         DeviceFacts.of(device, config),
         splats,
-        len(points),
-        share,
         replace(part, region=region.region) if region else part,
         region.preferred(scene) if region else (),
         settled=log.settled,

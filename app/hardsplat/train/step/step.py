@@ -105,7 +105,7 @@ def sink_of(job: Job, parts: Sequence[StepParts]) -> Sink:
     found = finds_statistics(c.gradient.gradient)
     return adam(
         c.adam.moments,
-        visible_only=bool(c.adam.visible_adam),
+        visible_only=c.adam.visible_adam,
         grows=strategy.grows and found,
         scores=strategy.scores and found,
         cameras=any("camera_sums" in each.reads for part in parts for each in part.passes),

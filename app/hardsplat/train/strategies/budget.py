@@ -49,9 +49,6 @@ from hardsplat.train.strategies.strategy import (
 
 # where --cap-max leaves the budget to the scene
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000
-# most for a point of the model, and the least share of the above that few points leave: blank walls
-# have few points, and splats that they do not need overfit
-SPLATS_A_POINT, LEAST_SHARE = 20, 0.25
 _FOLDER, _IN_HOLES = "densify/budget", {"tickets": "holes"}
 _TICKETS, _COUNTS = ("tickets", "ticket_counts"), ("ticket_counts", "admitted")
 
@@ -139,13 +136,8 @@ class Budget(Refining):
         )
 
     @staticmethod
-    def budget(
-        settings: DensifySettings, cameras: Sequence[Camera], splats: int, points: int
-    ) -> int:
-        found = budget_for(cameras)
-        asked = SPLATS_A_POINT * points if points else found
-        by_points = max(asked, int(LEAST_SHARE * found), FEWEST)
-        return settings.cap_max or max(min(found, by_points), splats)
+    def budget(settings: DensifySettings, cameras: Sequence[Camera], splats: int) -> int:
+        return settings.cap_max or max(budget_for(cameras), splats)
 
     def prunings(self) -> list[int]:
         """Steps after which splats are pruned towards `prune_to`."""

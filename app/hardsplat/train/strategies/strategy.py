@@ -96,11 +96,8 @@ class Strategy:
         return ()
 
     @staticmethod
-    def budget(
-        settings: DensifySettings, cameras: Sequence[Camera], splats: int, points: int
-    ) -> int:
-        """Most splats, 0 for what fits. cameras: of the training photographs. splats: at first.
-        points: of the model, 0 without one."""
+    def budget(settings: DensifySettings, cameras: Sequence[Camera], splats: int) -> int:
+        """Most splats, 0 for what fits. cameras: of the training photographs. splats: at first."""
         return settings.cap_max
 
     def due(self, step: int) -> list[str]:
