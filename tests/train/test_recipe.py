@@ -94,7 +94,7 @@ def test_photographs_of_other_light_have_exposures(exposure):
     """Nothing else is decided by them, and where a setting names exposures nothing is."""
     views = capture(84)
     config = TrainConfig.of(exposure=exposure)
-    gains = (), (3.0, 0.1, 0.2), (1.0, 2.0)
+    gains = (), (3.0, 2.0, 1.1), (1.2, 3.0)
     jobs = [decided(config, views, color_gains=each) for each in gains]
     assert jobs[0] == jobs[1] and jobs[0].config.exposure == config.exposure
     lit = jobs[0].config.changed(exposure="affine", exposure_until=1.0)

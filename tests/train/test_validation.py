@@ -101,12 +101,14 @@ def test_light_differs_in_held_and_in_trained_photographs():
     assert of(3, 0) == of(3, -1) == of(-1, 3) == 0
 
 
-def test_light_is_compared_for_as_long_as_a_run_waits_for_gains():
+def test_light_is_compared_until_a_look_finds_it_alike():
+    """For as long as a run waits for gains at most."""
     looks = [Look(500, 20.0, 0, 0), Look(1_000, 21.0, 0, 0)]
-    compares = validation.compares_light
-    assert not compares([], 500) and compares(looks[:1], 1_000)
-    assert compares(looks, 500 + validation.PATIENCE)
-    assert not compares(looks, 501 + validation.PATIENCE)
+    compares, differs = validation.compares_light, [validation.LIGHT + 0.1]
+    assert not compares([], [], 500) and compares(looks[:1], [], 1_000)
+    assert compares(looks, differs, 500 + validation.PATIENCE)
+    assert not compares(looks, differs, 501 + validation.PATIENCE)
+    assert not compares(looks, [*differs, validation.LIGHT], 1_500)
 
 
 def test_a_run_settles_where_held_photographs_do():

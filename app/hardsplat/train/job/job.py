@@ -166,7 +166,7 @@ def memory(config: TrainConfig, facts: Facts) -> Decision | None:
 
 def exposure(config: TrainConfig, facts: Facts) -> Decision | None:
     """Exposures are trained to the end of the run where photographs differ in light."""
-    gain = np.mean(facts.color_gains or -np.inf)
+    gain = min(facts.color_gains, default=-np.inf)
     if config.exposure.exposure != "auto" or gain <= validation.LIGHT:
         return None
     why = f"a fit of colours brings renders {gain:.1f} dB nearer to photographs"

@@ -3,8 +3,8 @@
 A few training photographs are not trained during the main phase of a run, and measured now and
 then. They alone decide three things:
 
-- *Exposures*: where, in several looks, a fit of colours explains much of their error, and of the
-  error of trained ones, photographs differ in light. The run begins again and trains exposures.
+- *Exposures*: where, in each of several looks, a fit of colours explains much of their error, and
+  of the error of trained ones, photographs differ in light. The run begins again and trains them.
 - *Regularization*: opacities decay in all steps, the faster the more their squared error exceeds
   that of trained photographs. Those of a run that does not overfit stay.
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
@@ -35,9 +35,9 @@ GAIN, PATIENCE = 0.2, 2_000
 HOLD = 0.5  # share of all steps that the main phase has at most
 FINISH = 0.25  # share of all steps that follow where it ends early
 DECAY = 60.0  # of opacities, over the gap of squared errors to the power of 0.75
-# dB that a fit of colours must gain, in the mean of looks up to PATIENCE steps after the first, for
-# exposures to be trained
-LIGHT = 1.2
+# dB that a fit of colours must gain, in each look up to PATIENCE steps after the first, so that
+# exposures are trained
+LIGHT = 1.1
 
 
 class FittedView(Protocol):
@@ -115,9 +115,11 @@ def color_gain(held: Sequence[FittedView], trained: Sequence[FittedView]) -> flo
     return math.sqrt(math.prod(max(float(np.median(each)), 0.0) for each in gains))
 
 
-def compares_light(looks: Sequence[Look], step: int) -> bool:
-    """Whether a look after that step tells if photographs differ in light. looks: earlier ones."""
-    return bool(looks) and step <= looks[0].step + PATIENCE
+def compares_light(looks: Sequence[Look], gains: Sequence[float], step: int) -> bool:
+    """Whether a look after that step is needed to tell if photographs differ in light. looks:
+    earlier ones. gains: of those among them that compared it, dB."""
+    undecided = min(gains, default=np.inf) > LIGHT
+    return undecided and bool(looks) and step <= looks[0].step + PATIENCE
 
 
 def squared_error(psnrs: Sequence[float]) -> float:

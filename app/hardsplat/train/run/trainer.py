@@ -359,7 +359,8 @@ class Trainer:
         if not s.schedule.is_look(s.step):
             return False
         s.drain()
-        light = job.compares_light and validation.compares_light(log.looks, s.step)
+        compares = partial(validation.compares_light, log.looks, log.color_gains)
+        light = job.compares_light and compares(s.step)
         try:
             held, trained = self.held_out.held_back(light)
         except OutOfMemory as error:
@@ -370,8 +371,7 @@ class Trainer:
         schedule = s.schedule.judged(log.looks)
         if light:
             log.color_gains.append(validation.color_gain(held, trained))
-            later = validation.next_look(s.step)
-            if s.step >= schedule.main_steps or not validation.compares_light(log.looks, later):
+            if s.step >= schedule.main_steps or not compares(validation.next_look(s.step)):
                 gains = tuple(log.color_gains)
                 facts = replace(self.facts, settled=0, decay=0.0, color_gains=gains)
                 job = decide(self.as_given, facts)
