@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hardsplat.cli import main
+from hardsplat.io.media.borders import borders
 from hardsplat.io.media.sharpness import BLURRED, blurs, detail
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.region import Region
@@ -71,6 +72,21 @@ def test_photographs_are_left_out(error_of):
     refuses("leaves no photograph of 40", load_scene, COURTYARD, exclude=["*"])
     words = "leaves 1 photograph of 40, and two are needed"
     refuses(words, load_scene, COURTYARD, exclude=["view_00[1-3]*", "view_000[1-9]*"])
+
+
+def test_black_borders_are_found():
+    rng = np.random.default_rng(0)
+    images = rng.integers(90, 255, (6, 24, 32, 3), dtype=np.uint8)
+    assert borders(images) == {}
+    for image in images:
+        image[:3], image[:, -2:] = rng.integers(0, 9, 3), 4
+    images[1, 3:5] = 0  # what is dark in one photograph
+    assert borders(images) == {"top": 3, "right": 2}
+    assert borders([*images, np.zeros((24, 32, 3), np.uint8)]) == {"top": 3, "right": 2}
+    assert borders(np.zeros_like(images)) == borders([np.zeros((4, 4, 4), np.uint8)]) == {}
+    for n, image in enumerate(images):  # an object on black
+        image[: 3 + 2 * n], image[:, -2 - 2 * n :] = 0, 0
+    assert borders(images) == {}
 
 
 def test_blurred_photographs_are_found():
@@ -160,10 +176,14 @@ def test_blurred_photographs_are_named(tmp_path, capsys):
     path = folder / "images" / "view_0013.jpg"
     cv2.imwrite(str(path), cv2.GaussianBlur(cv2.imread(str(path)), (0, 0), 2.5))
     with closing(PhotographLoader(load_scene(folder, data_factor=2))) as photographs:
-        photographs.look_for_blur([*photographs.training(quiet=True)], quiet=False)
+        images = [*photographs.training(quiet=True)]
+        for image in images:
+            image[-5:] = 0
+        photographs.look_for_blur(images, quiet=False)
         assert photographs.about == {"blurred": ["view_0013.jpg"], "excluded": []}
     said = capsys.readouterr()
     assert "look blurred next to their neighbours: view_0013.jpg;" in said.out + said.err
+    assert "seem to have a black border, 5 px at the bottom: splats" in said.out + said.err
 
 
 def test_settings_that_do_not_fit(error_of):

@@ -11,6 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.background import Background, outcome
+from hardsplat.io.media.borders import borders
 from hardsplat.io.media.sharpness import BLURRED, blurs, detail
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import View, load_images
@@ -83,7 +84,12 @@ class PhotographLoader:
 
 
 def _blurred(views: Sequence[View], images: Sequence[np.ndarray], quiet: bool) -> list[str]:
-    """Names of the photographs that are blurred, a panorama where most of its faces are."""
+    """Names of the photographs that are blurred, a panorama where most of its faces are. Black
+    borders are named, too."""
+    if not quiet and (black := borders(images)):
+        where = ", ".join(f"{n} px at the {side}" for side, n in black.items())
+        advice = "splats imitate it, unless masks leave it out"
+        tqdm.write(f"note: photographs seem to have a black border, {where}: {advice}")
     ratios: dict[str, list[float]] = {}
     details = [detail(image) for image in images]
     kinds = [view.name.removeprefix(view.group) for view in views]
