@@ -31,7 +31,7 @@ ONE_IN, MOST = 6, 12  # one photograph in so many is held, and at most so many a
 LOOK = 500  # steps from one measurement to the next; later, more
 # The main phase ends where held photographs have not gained so many dB for PATIENCE steps, and for
 # as many steps as would follow it.
-GAIN, PATIENCE = 0.2, 2_000
+GAIN, PATIENCE = 0.1, 2_000
 HOLD = 0.5  # share of all steps that the main phase has at most
 FINISH = 0.25  # share of all steps that follow where it ends early
 DECAY = 60.0  # of opacities, over the gap of squared errors to the power of 0.75
