@@ -24,12 +24,11 @@ def test_every_place_for_words_takes_them(name):
         assert ">$\\mathdefault" not in svg and "<!-- $\\mathdefault{10^{2}}$ -->" in svg
 
 
-def test_curves_that_are_drawn_anew_are_those_of_a_new_figure():
-    steps = [1, 10, 100]
-    few = dict(step=steps, loss=[1.0, 0.1, 0.01], psnr=[10.0, 20.0, 30.0], splats=[9000] * 3)
-    page = charts.curves({"curve": few, "evaluations": [{"step": 100, "psnr": 31.0}]})
-    charts.png(page)
+def test_curves_that_are_drawn_in_two_goes_are_those_of_one():
     loss = [0.1 + 1 / n for n in range(1, 61)]
     many = dict(step=[*range(60)], loss=loss, psnr=[20.0] * 60, splats=[*range(60)])
-    metrics = {"curve": many | {"seconds": [0.1 * n**1.2 for n in range(60)]}, "evaluations": []}
-    assert charts.png(charts.curves(metrics, page)) == charts.png(charts.curves(metrics))
+    metrics = {"curve": many | {"seconds": [0.1 * n**1.2 for n in range(60)]}}
+    metrics |= {"evaluations": [{"step": 59, "psnr": 31.0}]}
+    ahead = charts.CurvesAhead()
+    ahead.draw(metrics["curve"])
+    assert ahead.png(metrics) == charts.png(charts.curves(metrics))

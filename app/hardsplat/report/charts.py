@@ -4,15 +4,18 @@ files or within a page. Curves of a training run."""
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from hardsplat.base.files import written
 
 # of the series of a plot; on paper dark, light and between
 COLORS = ("#0b4f9e", "#e8891c", "#5f6670")
 MARKERS = "os^Dvx*P<>"
+DPI = 130  # pixels an inch
 
 
 def figure(width: float, height: float, left: float = 0.0):
@@ -85,10 +88,20 @@ def save(figure, path: Path) -> Path:
 
 
 def png(figure) -> bytes:
-    """The figure as PNG, larger by a sixth and sooner done than by the default of Pillow."""
+    """The figure as PNG."""
+    # part of half a second, which help and bad input need not wait for
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     take_literally(figure)
+    figure.set_dpi(DPI)
+    (canvas := FigureCanvasAgg(figure)).draw()
+    return _png_of(canvas)
+
+
+def _png_of(canvas) -> bytes:
+    """What is drawn there, larger by a sixth and sooner done than by the default of Pillow."""
     out = io.BytesIO()
-    figure.savefig(out, dpi=130, pil_kwargs={"compress_level": 1})
+    Image.fromarray(np.asarray(canvas.buffer_rgba())).save(out, "PNG", compress_level=1)
     return out.getvalue()
 
 
@@ -103,21 +116,71 @@ def svg(figure) -> bytes:
     return out.getvalue()
 
 
-def curves(metrics: dict, page=None):
+def curves(metrics: dict):
     """A matplotlib Figure of loss, PSNR and number of splats by step, and of steps per second by
-    training time. page: an earlier one, which is drawn anew: its axes and ticks are there."""
-    page, curve = page or _empty_curves(), metrics["curve"]
-    loss, quality, splats, rate = page.axes
-    for axes in page.axes:
-        for line in (*axes.lines,):
-            line.remove()
-        axes.relim()
-        axes.autoscale()
+    training time."""
+    page = _empty_curves()
+    _plot_steps(page, metrics["curve"])
+    _plot_quality(page, metrics)
+    return page
+
+
+class CurvesAhead:
+    """The picture of `curves` of a run, for which its end need not wait: a thread draws what the
+    last measurement does not change before that. The figure is drawn once without any, since the
+    first time takes half a second."""
+
+    def __init__(self) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        self._page = _empty_curves()
+        self._page.set_dpi(DPI)
+        self._canvas = FigureCanvasAgg(self._page)
+        nothing: dict = dict(step=[1, 10, 100], loss=[1.0, 0.1, 0.01], seconds=[1.0, 2.0, 3.0])
+        nothing |= dict(psnr=[10.0, 20.0, 30.0], splats=[1000, 2000, 3000])
+        self.draw(nothing)
+        self.png({"curve": nothing, "evaluations": []})
+
+    def draw(self, curve: Mapping[str, list]) -> None:
+        """Draws all but the quality. curve: of the metrics that `png` will be given."""
+        quality = self._page.axes[1]
+        for axes in self._page.axes:
+            for line in (*axes.lines,):
+                line.remove()
+            axes.relim()
+            axes.autoscale()
+        _plot_steps(self._page, curve)
+        quality.set_visible(False)
+        self._canvas.draw()
+        quality.set_visible(True)
+        self._drawn = self._canvas.copy_from_bbox(self._page.bbox)
+
+    def png(self, metrics: dict) -> bytes:
+        _plot_quality(self._page, metrics)
+        self._canvas.restore_region(self._drawn)
+        self._page.draw_artist(self._page.axes[1])
+        return _png_of(self._canvas)
+
+
+def _plot_steps(page, curve: Mapping[str, list]) -> None:
+    """What is known of a run after its last step."""
+    loss, _, splats, rate = page.axes
     steps = curve["step"]
-    style: dict = dict(linewidth=1.2, **(dict(marker=".", markersize=4) if len(steps) < 40 else {}))
-    loss.plot(steps, curve["loss"], color=COLORS[0], **style)
+    loss.plot(steps, curve["loss"], color=COLORS[0], **_style(steps))
+    splats.plot(steps, [n / 1000 for n in curve["splats"]], color=COLORS[0], **_style(steps))
+    # steps that were made before times were kept have none
+    seconds = np.array(curve.get("seconds") or [None] * len(steps), float)
+    rate.plot(*_speed(np.array(steps), seconds), color=COLORS[0], linewidth=1.2)
+    splats.set_ylim(bottom=0)
+    rate.set_ylim(bottom=0)
+
+
+def _plot_quality(page, metrics: dict) -> None:
+    """What is known after its last measurement."""
+    quality, curve = page.axes[1], metrics["curve"]
+    style = _style(curve["step"])
     label = "training views, mean of a batch"
-    quality.plot(steps, curve["psnr"], color=COLORS[1], label=label, **style)
+    quality.plot(curve["step"], curve["psnr"], color=COLORS[1], label=label, **style)
     for measured, color, label in (
         (metrics.get("validation", {}).get("looks"), COLORS[2], "held-back photographs"),
         (metrics["evaluations"], COLORS[0], "held-out views"),
@@ -126,13 +189,11 @@ def curves(metrics: dict, page=None):
             at, psnrs = ([each[name] for each in measured] for name in ("step", "psnr"))
             quality.plot(at, psnrs, color=color, linestyle="--", marker="o", label=label)
     quality.legend(loc="lower right")
-    splats.plot(steps, [n / 1000 for n in curve["splats"]], color=COLORS[0], **style)
-    # steps that were made before times were kept have none
-    seconds = np.array(curve.get("seconds") or [None] * len(steps), float)
-    rate.plot(*_speed(np.array(steps), seconds), color=COLORS[0], linewidth=1.2)
-    splats.set_ylim(bottom=0)
-    rate.set_ylim(bottom=0)
-    return page
+
+
+def _style(steps: list) -> dict:
+    """Of a curve of batches."""
+    return dict(linewidth=1.2, **(dict(marker=".", markersize=4) if len(steps) < 40 else {}))
 
 
 def _empty_curves():

@@ -46,15 +46,13 @@ CHOSEN_BY = ("means", "log_scales", "logit_opacities")  # splats of the viewer
 MOST_SHOWN = 2_000_000
 
 
-def prepare():
-    """Imports and reads what reports are made of, and draws one picture of each kind, since the
-    first ones take half a second. Returns a figure of curves for write_report."""
-    nothing = dict(step=[1, 10, 100], loss=[1.0, 0.1, 0.01], seconds=[1.0, 2.0, 3.0])
-    nothing |= dict(psnr=[10.0, 20.0, 30.0], splats=[1000, 2000, 3000])
-    charts.png(page := charts.curves({"curve": nothing, "evaluations": []}))
+def prepare() -> charts.CurvesAhead:
+    """Imports and reads what reports are made of, and makes one picture of each kind, since the
+    first ones take half a second."""
+    ahead = charts.CurvesAhead()
     pictures([np.zeros((8, 8, 3), np.uint8)])
     template_of(TEMPLATE), template(VIEWER)
-    return page
+    return ahead
 
 
 def write_report(
@@ -62,11 +60,11 @@ def write_report(
     metrics: dict,
     comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
     viewer: Callable[[], str | None] | None = None,
-    page=None,
+    ahead: charts.CurvesAhead | None = None,
 ) -> None:
     """loss.png and report.html. metrics: as metrics.json will hold them. comparisons: renders and
     photographs (H, W, 3) uint8 by view; by default read from the folder. viewer: waits for it, as
-    HTML. page: what `prepare` returned.
+    HTML. ahead: by which the curves of these metrics are drawn, but for their quality.
 
     Raises UserError where they cannot be written.
     """
@@ -75,7 +73,7 @@ def write_report(
     with ThreadPoolExecutor(1) as pool:
         encoding = pool.submit(_views, folder, last, comparisons or {})
         if metrics["curve"]["step"]:
-            curve = charts.png(charts.curves(metrics, page))
+            curve = ahead.png(metrics) if ahead else charts.png(charts.curves(metrics))
             with written(folder / CURVES):
                 (folder / CURVES).write_bytes(curve)
         views, shown = encoding.result()

@@ -33,6 +33,7 @@ from hardsplat.train.session.session import Session
 if TYPE_CHECKING:
     from hardsplat.page.choose import Choice
     from hardsplat.page.export import PageScene
+    from hardsplat.report.charts import CurvesAhead
 
 T = TypeVar("T")
 REPORT = "report.html"
@@ -46,7 +47,7 @@ class RunFiles:
         self.folder, self.photographs, self._session = folder, photographs, session
         self.scene, self.background = photographs.scene, photographs.background
         self._photos_saved = self._late = False  # late: large files are synced after the end
-        self._curves: Future | None = None  # the figure that the report's are drawn in
+        self._curves: Future[CurvesAhead | None] | None = None  # of the report
         # the report's viewer, and the render that it begins with
         self._viewer: Future[str | None] | None = None
         self._choice: Future[Choice | None] | None = None  # of its splats
@@ -152,6 +153,14 @@ class RunFiles:
         if self._curves is None and self.job.part.reports:
             self._curves = self.background.do("report", _import_report, line="report")
 
+    def draw_curves(self, curve: Mapping[str, list]) -> None:
+        """Draws what the last measurement will not change. curve: of the metrics, which has the
+        last step."""
+        if self._curves:
+            self._curves = self.background.do(
+                "report", partial(_drawn, self._curves, curve), line="report"
+            )
+
     def choose_for_viewer(self, planes: Mapping[str, np.ndarray]) -> None:
         """Has the splats of the report's viewer chosen ahead, by trained values of CHOSEN_BY."""
 
@@ -244,11 +253,11 @@ class RunFiles:
 
         pairs = self._report_renders.items()
         shown = {name: (render.result(), photo) for name, (render, photo) in pairs}
-        page = self._curves.result() if self._curves else None
+        ahead = self._curves.result() if self._curves else None
         viewer = self._viewer
         # curves and pictures are made meanwhile
         wait = lambda: viewer.result() if viewer else None  # noqa: E731
-        write_report(self.folder, metrics, shown, wait, page)
+        write_report(self.folder, metrics, shown, wait, ahead)
 
     def close(self) -> None:
         """Drops what was not started, and the viewer."""
@@ -260,11 +269,19 @@ def _bytes_of(arrays: Mapping[str, np.ndarray]) -> int:
     return sum(values.nbytes for values in arrays.values())
 
 
-def _import_report() -> object:
+def _import_report() -> CurvesAhead | None:
     from hardsplat.report.run import prepare
 
     with suppress(Exception):  # what fails here does so again at the end, which says it
         return prepare()
+    return None
+
+
+def _drawn(prepared: Future[CurvesAhead | None], curve: Mapping[str, list]) -> CurvesAhead | None:
+    with suppress(Exception):  # likewise
+        if ahead := prepared.result():
+            ahead.draw(curve)
+            return ahead
     return None
 
 

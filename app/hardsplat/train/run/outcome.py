@@ -57,13 +57,7 @@ def metrics_of(session: Session, log: Log, trials: Sequence[dict], folder: Path)
             "color_gains": log.color_gains,
         },
         "decisions": log.decisions,
-        "curve": {
-            "step": log.steps,
-            "loss": log.losses,
-            "psnr": log.psnrs,
-            "splats": log.splats,
-            "seconds": log.seconds,
-        },
+        "curve": log.curve,
     }
 
 

@@ -416,6 +416,8 @@ class Trainer:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
         self._interrupted = bool(self.stopping.asked)
+        if self.log.steps:
+            self.files.draw_curves(self.log.curve)
         with self.keeper.last_files(measured=not self._interrupted) as planes:
             if not self.watchers.lingering:
                 # which takes a fifth of a second for a third of a GB

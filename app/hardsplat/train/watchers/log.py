@@ -126,6 +126,12 @@ class Log:
         self.evaluations.clear()
         self.looks.clear()
 
+    @property
+    def curve(self) -> dict[str, list]:
+        """What metrics.json has of every batch."""
+        psnrs, splats, seconds = self.psnrs, self.splats, self.seconds
+        return dict(step=self.steps, loss=self.losses, psnr=psnrs, splats=splats, seconds=seconds)
+
     def history(self) -> dict:
         """A copy of what a resumed run continues with, fit for JSON."""
         values = {name: getattr(self, name) for name in KEPT}
