@@ -114,7 +114,8 @@ def polish_whole(
         from hardsplat.train import PhotographLoader, run_training
 
         part = scaffold.part(scene, {scene.views[i].name for i in scene.train}, None)
-        run_training(settings, photographs=PhotographLoader(replace(scene, test=[])), part=part)
+        photographs = PhotographLoader(replace(scene, test=[]))
+        run_training(settings, photographs=photographs, part=part, followed=True)
     return polished / "splats.ply"
 
 

@@ -58,7 +58,7 @@ def train_scaffold(
     if n > most:  # as evenly as the points of a model come
         kept = np.linspace(0, n - 1, most).astype(np.int64)
         coarse = replace(coarse, points=coarse.points[kept], colors=coarse.colors[kept])
-    run_training(settings, photographs=PhotographLoader(coarse))
+    run_training(settings, photographs=PhotographLoader(coarse), followed=True)
 
 
 @dataclass(frozen=True)

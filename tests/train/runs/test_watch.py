@@ -2,6 +2,7 @@
 
 import json
 import signal
+from contextlib import nullcontext
 from unittest.mock import Mock
 
 import pytest
@@ -90,6 +91,21 @@ class Asks(Told):
         run.save()
         Progress(run).gaussians()
         run.stop()
+
+
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_signal_after_the_last_step_ends_what_follows(on_device, scene, tmp_path, followed):
+    """The run itself is whole by then."""
+
+    class Terminated(Watcher):
+        def measured(self, run, result, example):
+            signal.raise_signal(signal.SIGTERM)
+
+    run, ended = settings(scene, tmp_path / "run", max_steps=10), pytest.raises(KeyboardInterrupt)
+    with ended if followed else nullcontext() as error:
+        assert train(run, [Terminated()], followed=followed)["steps"] == 10
+    assert not followed or error.value.args == (signal.SIGTERM,)
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["steps"] == 10
 
 
 @pytest.fixture

@@ -64,15 +64,20 @@ def run_training(
     device: Device | Future[Device] | None = None,
     photographs: PhotographLoader | None = None,
     part: ScenePart = WHOLE,
+    followed: bool = False,
 ) -> dict:
     """Trains by these settings and returns what metrics.json holds. watchers: windows and other
-    observers. clock: of the command that this is. device, photographs, part: see Trainer.
+    observers. clock: of the command that this is. device, photographs, part: see Trainer. followed:
+    by more of the same command, which Ctrl-C after the last step ends.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what
     is trained.
     """
     with Trainer(config, watchers, device, photographs, clock, part) as run:
-        return run.train()
+        metrics = run.train()
+        if followed and run.stopping.asked:
+            raise KeyboardInterrupt(run.stopping.asked)
+        return metrics
 
 
 class Trainer:
