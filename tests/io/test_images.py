@@ -4,12 +4,14 @@ import re
 import shutil
 import struct
 import zlib
+from dataclasses import replace
 
 import cv2
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import (
     image_size,
     opened,
@@ -29,6 +31,7 @@ from hardsplat.io.scenes.colmap import (
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.scenes.views import View, training
 from hardsplat.sfm.job.exif import taken_of
 from tests.helpers import heic
 from tests.helpers.spoiling import takes_at_most
@@ -237,6 +240,34 @@ def test_scene_is_sorted_split_and_measured(tmp_path):
         assert whole.test == [] and whole.train == list(range(10))
 
 
+def far_away(scene) -> list[View]:
+    """Its views, where its files have them: what a scene of arrays may be given."""
+    moved = []
+    for view in scene.views:
+        w2c = view.camera.w2c.copy()
+        w2c[:3, 3] -= w2c[:3, :3] @ scene.origin
+        moved.append(replace(view, camera=replace(view.camera, w2c=w2c)))
+    return moved
+
+
+def test_a_scene_far_away_is_moved_to_the_origin(tmp_path):
+    """By as much with a photograph less, so that results of both fit together."""
+    centres, away = np.random.default_rng(4).uniform(-80, 80, (9, 3)), np.array([5e6, -3e5, 40])
+    near = load_scene(write_scene(tmp_path / "near", "abcdefghi", centres=centres))
+    assert near.origin == (0, 0, 0) and not near.notes
+    root = write_scene(tmp_path / "far", "abcdefghi", centres=centres + away)
+    far = load_scene(root)
+    np.testing.assert_allclose(np.add(far.origin, far.views[3].camera.position), centres[3] + away)
+    assert np.array(far.origin) % 1000 == pytest.approx(0) and far.extent < 1000
+    assert max(np.abs(view.camera.position).max() for view in far.views) < 1000
+    np.testing.assert_array_equal(far.points, near.points - far.origin)
+    (note,) = far.notes
+    assert "stand 5e+06 world units from the origin" in note and "5000000, -300000, 0 is" in note
+    assert load_scene(root, exclude=["b*"]).origin == far.origin
+    with pytest.raises(UserError, match="its cameras stand 5e.06 .* tells places 0.5 apart; subtr"):
+        training(far_away(far), [], "scene")
+
+
 def test_scene_refusals(tmp_path):
     good = write_scene(tmp_path / "good")
     write_scene(tmp_path / "folder", folder="photos")
@@ -245,10 +276,7 @@ def test_scene_refusals(tmp_path):
     write_scene(tmp_path / "two", centres=np.eye(3)[:2])
     write_scene(tmp_path / "tiny", centres=1e-20 * np.eye(3))
     write_scene(tmp_path / "beside", centres=np.eye(3)[[0, 1, 1]])
-    write_scene(tmp_path / "far", centres=np.eye(3) + [5e6, 0, 0])
     write_scene(tmp_path / "same", centres=1e-15 * np.eye(3) + 4)
-    off = load_scene(write_scene(tmp_path / "off", centres=np.eye(3) + [3e3, 0, 0]))
-    assert "3e+03 world units from the origin, where float32 tells places 0.0002" in off.notes[0]
     largest = r"--data-factor 100: leaves 1x1 pixels of a.png \(64x48\); choose 6 or less"
     for name, options, words in (
         ("none", (), f"{tmp_path / 'none'}: scene folder not found"),
@@ -264,7 +292,6 @@ def test_scene_refusals(tmp_path):
         ("one", (1, 0), "has one photograph"),
         ("two", (), "1 of 2 views is left to train on, .*use --test-every 0, or more photographs"),
         ("tiny", (), "its cameras are about 8e-21 world units from one another, which float32"),
-        ("far", (), "cameras stand 5e.06 world units from the origin .* tells places 0.5 apart"),
         ("same", (), "all 3 cameras stand at one point"),
         ("beside", (), "all 2 training cameras stand at one point, .*use --test-every 0"),
     ):

@@ -28,7 +28,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import opening
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.scenes.scene import Scene, load_scene
-from hardsplat.io.scenes.views import extent_of
+from hardsplat.io.scenes.source import extent_of
 from hardsplat.io.splats import open_splats, save_splats, usable_pieces
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
@@ -127,8 +127,8 @@ def part_of(scene: Scene, block: SceneBlock) -> Scene:
     """The scene with the photographs of a block alone, none held out."""
     wanted = set(block.photographs)
     views = [view for view in scene.views if view.name in wanted]
-    extent, train = extent_of(views) or scene.extent, list(range(len(views)))
-    return replace(scene, views=views, train=train, test=[], extent=extent)
+    extent = extent_of([view.camera for view in views]) or scene.extent
+    return replace(scene, views=views, train=[*range(len(views))], test=[], extent=extent)
 
 
 def first_splats(

@@ -20,9 +20,17 @@ from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap import model_elsewhere
 from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDERS, unread
-from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
+from hardsplat.io.scenes.source import (
+    Posed,
+    SceneSource,
+    check_there,
+    named,
+    near_origin,
+    usable,
+    without_pose,
+)
 from hardsplat.io.scenes.transforms import is_central, is_usual
-from hardsplat.io.scenes.views import ArrayView, View, by, far_note, left_out, size_of, training
+from hardsplat.io.scenes.views import ArrayView, View, by, left_out, size_of, training
 from hardsplat.model.camera import Camera
 from hardsplat.tables.layouts import A_SCENE, LAYOUTS, layouts_of
 
@@ -43,7 +51,8 @@ class Scene:
 
     extent: world units, 1.1 times the largest distance of a training camera from the mean of them,
     as in 3DGS. notes: one line each for what View.load() does to the photographs, empty when
-    nothing. excluded: names of photographs that are no views.
+    nothing. excluded: names of photographs that are no views. origin: of these positions, in those
+    of the scene's files.
     """
 
     name: str
@@ -55,6 +64,7 @@ class Scene:
     extent: float
     notes: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @property
     def held_out(self) -> list[View]:
@@ -130,7 +140,7 @@ def load_scene(
     check_listed(root)
     if data_factor < 1:
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
-    source = _read(root, data_factor)
+    source = near_origin(_read(root, data_factor))
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
     numbers, without = _physical_cameras(photographs), named([p.name for p in photographs], exclude)
     check_there([p for p in photographs if p.name not in without])
@@ -154,16 +164,16 @@ def load_scene(
         raise UserError(f"{folder}: no mask has the name of a photograph; {first}")
     told = [f"{len(without)} of {len(photographs)} photographs are excluded"] * bool(without)
     told += _resized_note(resized, len(photographs) - len(without))
-    far = far_note(views, extent)
     good = usable(source.points)
     bad = f"{(~good).sum():,} of {len(good):,} points have a NaN or infinite position"
     told += [f"{bad} and are left out"] * (not good.all())
     told += unread(root, [p.name for p in photographs])
     told += without_pose(root, [p.path for p in photographs])
-    notes = (*source.notes, *told, *far, *_notes(views, data_factor, mask_mode))
+    notes = (*source.notes, *told, *_notes(views, data_factor, mask_mode))
     points, colors = source.points[good], source.colors[good]
     name, excluded = root.resolve().name, tuple(sorted(without))
-    return Scene(name, views, points, colors, train, test, extent, notes, excluded)
+    at = source.origin
+    return Scene(name, views, points, colors, train, test, extent, notes, excluded, at)
 
 
 def _read(root: Path, data_factor: int) -> SceneSource:

@@ -1,5 +1,5 @@
 """What a reader of scenes hands over, whatever the layout of the folder: posed photographs, and
-points to start from."""
+points to start from; moved to the origin where float32 numbers would have too few digits for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -22,6 +22,11 @@ from hardsplat.io.scenes.values import LARGEST
 from hardsplat.model.camera import Camera
 
 _NAMED = 3  # photographs that a message names
+# distances of cameras from their mean over that from the origin, which are rounding of one place
+_ROUNDING = 1e-12
+# of the extent, by which float32 numbers of the size of the cameras' positions differ, and above
+# which splats have no place, or their last steps are lost
+COARSEST, _COARSE = 1e-3, 3e-5
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class SceneSource:
     0, and some may not be finite; colors: (N, 3) uint8.
 
     held_out: names of the photographs that the scene itself keeps for testing; None where it leaves
-    that to --test-every.
+    that to --test-every. origin: of these positions, in those of the files.
     """
 
     label: str
@@ -58,6 +63,51 @@ class SceneSource:
     colors: np.ndarray
     held_out: Set[str] | None = None
     notes: tuple[str, ...] = ()
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+def extent_of(cameras: Sequence[Camera]) -> float:
+    """1.1 times the largest distance of a camera from the mean of them; 0 where that is rounding
+    of one place."""
+    centres = np.array([camera.position for camera in cameras])
+    largest = float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
+    return 1.1 * largest if largest > _ROUNDING * np.abs(centres).max() else 0.0
+
+
+def is_far(cameras: Sequence[Camera], coarse: float) -> str:
+    """In words, where cameras stand so far from the origin that float32 numbers are coarser than
+    this share of their extent; empty where they do not."""
+    away = max(float(np.abs(camera.position).max()) for camera in cameras)
+    step, extent = float(np.spacing(np.float32(away))), extent_of(cameras)
+    if step <= coarse * extent:
+        return ""
+    what = f"cameras stand {away:.2g} world units from the origin and {extent:.2g} apart"
+    return f"{what}, where float32 tells places {step:.1g} apart"
+
+
+def near_origin(source: SceneSource) -> SceneSource:
+    """The scene as it is, or moved by whole multiples of the power of ten above its extent, so that
+    a photograph more or less moves it alike."""
+    cameras = [posed.pinhole for posed in source.photographs]
+    extent = extent_of(cameras) if cameras else 0.0
+    if not extent or not (far := is_far(cameras, _COARSE)):
+        return source
+    unit = 10 ** np.ceil(np.log10(extent))
+    origin = unit * np.round(np.mean([camera.position for camera in cameras], axis=0) / unit)
+    photographs = []
+    for posed in source.photographs:
+        w2c = posed.pinhole.w2c.copy()
+        w2c[:3, 3] += w2c[:3, :3] @ origin
+        photographs.append(replace(posed, pinhole=replace(posed.pinhole, w2c=w2c)))
+    at = ", ".join(f"{x:.12g}" for x in origin)
+    note = f"{far}: the scene is moved, so that {at} is the origin of splats and cameras"
+    return replace(
+        source,
+        photographs=photographs,
+        points=source.points - origin,
+        notes=(note, *source.notes),
+        origin=(float(origin[0]), float(origin[1]), float(origin[2])),
+    )
 
 
 def usable(points: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""Photographs of a scene with their cameras, opened as training sees them; how far these stand from
-one another and from the origin, and whether training can tell them apart."""
+"""Photographs of a scene with their cameras, opened as training sees them, and whether training can
+tell these apart."""
 
 from __future__ import annotations
 
@@ -20,14 +20,10 @@ from hardsplat.io.media.panorama import Face, shared
 from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import cut_out, fitted, masked, read_kept
+from hardsplat.io.scenes.source import COARSEST, extent_of, is_far
 from hardsplat.model.camera import Camera
 
 _LEAST_EXTENT = 1e-15  # world units; squares of less, and of more than its inverse, leave float32
-# distances of cameras from their mean over that from the origin, which are rounding of one place
-_ROUNDING = 1e-12
-# of the extent, by which float32 numbers of the size of the cameras' positions differ, and above
-# which splats have no place, or their last steps are lost
-_COARSEST, _COARSE = 1e-3, 3e-5
 
 
 @contextmanager
@@ -149,7 +145,8 @@ def training(views: Sequence[View], test: Sequence[int], label: str) -> tuple[li
     if not train:
         what = f"no view is left to train on, all {len(views)} are held out"
         raise UserError(f"{label}: {what}; use --test-every 0")
-    extent, whole = extent_of([views[i] for i in train]), extent_of(views)
+    cameras = [view.camera for view in views]
+    extent, whole = extent_of([cameras[i] for i in train]), extent_of(cameras)
     if not extent:
         what = f"1 of {len(views)} views is left to train on"
         if len(train) > 1:
@@ -162,32 +159,6 @@ def training(views: Sequence[View], test: Sequence[int], label: str) -> tuple[li
     if not _LEAST_EXTENT < extent < 1 / _LEAST_EXTENT:
         what = f"its cameras are about {extent:.1g} world units from one another"
         raise UserError(f"{label}: {what}, which float32 cannot hold; scale the scene")
-    away, step = _away(views)
-    if step > _COARSEST * extent:
-        what = f"its cameras stand {away:.2g} world units from the origin and {extent:.2g} apart"
-        coarse = f"where float32 tells places {step:.1g} apart"
-        raise UserError(f"{label}: {what}, {coarse}; move the scene to the origin")
+    if far := is_far(cameras, COARSEST):
+        raise UserError(f"{label}: its {far}; subtract their mean from cameras and points")
     return train, extent
-
-
-def far_note(views: Sequence[View], extent: float) -> Iterator[str]:
-    """A note where the scene lies so far from the origin that training suffers."""
-    away, step = _away(views)
-    if step > _COARSE * extent:
-        what = f"cameras stand {away:.2g} world units from the origin"
-        yield f"{what}, where float32 tells places {step:.1g} apart: splats are sharper near it"
-
-
-def extent_of(views: Sequence[View]) -> float:
-    """1.1 times the largest distance of a camera from the mean of them; 0 where that is rounding
-    of one place."""
-    centres = np.array([view.camera.position for view in views])
-    largest = float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
-    return 1.1 * largest if largest > _ROUNDING * np.abs(centres).max() else 0.0
-
-
-def _away(views: Sequence[View]) -> tuple[float, float]:
-    """The largest coordinate of a camera, and how far float32 numbers of its size are apart, world
-    units."""
-    away = max(float(np.abs(view.camera.position).max()) for view in views)
-    return away, float(np.spacing(np.float32(away)))
