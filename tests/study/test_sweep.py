@@ -13,7 +13,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.report import charts
 from hardsplat.study.sweep import one_run, runs
 from hardsplat.study.sweep.page import plots, quality_time
-from hardsplat.study.sweep.plan import Arm, plan, read_plan
+from hardsplat.study.sweep.plan import Arm, SweepJob, plan, read_plan
 from hardsplat.study.sweep.sweep import sweep
 from hardsplat.study.sweep.tables import Point
 from hardsplat.tables.formats import FORMATS
@@ -126,6 +126,20 @@ def test_a_sweep_from_flags_to_page(
     dom, shot = open_page(tmp_path / "first.html", tmp_path, SCRIPT)
     assert "broken 0 of 15, wide false" in dom and 'data-chosen="true float32 atomic"' in dom
     assert len(shot.getcolors(1 << 24)) > 20
+
+
+def test_records_of_older_versions(tmp_path):
+    """They do not say which settings were named."""
+    old = runs.new(SweepJob("id", "name", {}, {"seed": 1}, ["seed"]))
+    assert runs.read(tmp_path) is None
+    runs.write(tmp_path, old)
+    assert runs.read(tmp_path) == old
+    del old["named"]
+    runs.write(tmp_path, old)
+    assert runs.read(tmp_path) == old | {"named": []}
+    for text in "[]", '{"schema": 2}', "{":
+        (tmp_path / runs.NAME).write_text(text)
+        assert runs.read(tmp_path) is None
 
 
 def test_seeds_are_one_line_with_bars():

@@ -24,6 +24,7 @@ from hardsplat.mesh.build import NAME as MESH
 from hardsplat.model.morton import order_by_rank
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.render.paths import AROUND, VIEWS
+from hardsplat.report import charts
 from hardsplat.results.metrics import decibels
 from hardsplat.settings.presets import config_from_file, load_config
 from hardsplat.step.photos import Photos
@@ -155,6 +156,7 @@ def test_the_run_folder_is_complete(run, scene):
     assert json.loads((folder / "metrics.json").read_text()) == metrics
     with Image.open(folder / "loss.png") as picture:
         assert picture.width > 400
+    assert (folder / "loss.png").read_bytes() == charts.png(charts.curves(metrics))
     assert len(load_splats(folder / "splats.ply")) == metrics["splats"]
     assert len(load_splats(folder / "splats_40.ply")) == metrics["evaluations"][1]["splats"]
     assert sorted(p.name for p in folder.glob("ckpts/*")) == ["ckpt_50.npz", "ckpt_80.npz"]

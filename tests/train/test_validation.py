@@ -1,5 +1,6 @@
 """Photographs that are held back in the main phase of a run, and what they decide."""
 
+import copy
 import json
 from collections import namedtuple
 from dataclasses import replace
@@ -21,6 +22,7 @@ from hardsplat.train.job.validation import Look, has_settled, held_views, look, 
 from hardsplat.train.measure.measure import Asked
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.trainer import Trainer
+from hardsplat.train.watchers.log import Log
 from tests.helpers.training import same_state, settings
 
 Shown = namedtuple("Shown", "psnr fitted_psnr")
@@ -109,6 +111,17 @@ def test_light_is_compared_until_a_look_finds_it_alike():
     assert compares(looks, differs, 500 + validation.PATIENCE)
     assert not compares(looks, differs, 501 + validation.PATIENCE)
     assert not compares(looks, [*differs, validation.LIGHT], 1_500)
+
+
+def test_what_a_checkpoint_remembers_stays():
+    """Where a resumed run goes on, and saves that checkpoint once more."""
+    log = Log(steps=[10], losses=[0.1], looks=[Look(10, 20.0, 0, 0)], color_gains=[2.0])
+    before = log.history()
+    resumed = Log()
+    resumed.restore(kept := copy.deepcopy(before))
+    for values in (resumed.steps, resumed.losses, resumed.looks, resumed.color_gains):
+        values.append(values[0])
+    assert kept == before and resumed.color_gains == [2.0, 2.0]
 
 
 def test_a_run_settles_where_held_photographs_do():

@@ -45,9 +45,9 @@ def read(folder: Path) -> dict | None:
     """None where there is no such file, or not one of ours."""
     try:
         record = json_of((folder / NAME).read_text())
-        known = KEYS - {"named"}  # which older versions did not write
-        return record if record["schema"] == SCHEMA and record.keys() >= known else None
-    except (OSError, ValueError, KeyError, TypeError):
+        record.setdefault("named", [])  # which older versions did not write
+        return record if record["schema"] == SCHEMA and record.keys() >= KEYS else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

@@ -138,9 +138,9 @@ class Log:
         return {name: list(v) if isinstance(v, list) else v for name, v in values.items()}
 
     def restore(self, history: dict) -> None:
-        for name in KEPT:
-            if name in history:
-                setattr(self, name, history[name])
+        for name in history.keys() & KEPT:
+            value = history[name]  # of the checkpoint, which stays as it is
+            setattr(self, name, list(value) if isinstance(value, list) else value)
         self.looks = [Look(*each) for each in self.looks]
         # checkpoints of before these were kept
         self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]
