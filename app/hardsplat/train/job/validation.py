@@ -4,7 +4,7 @@ A few training photographs are not trained during the main phase of a run, and m
 then. They alone decide three things:
 
 - *Exposures*: where, in each of several looks, a fit of colours explains much of their error, and
-  of the error of trained ones, photographs differ in light. The run begins again and trains them.
+  of the error of trained ones, photographs differ in light. The run begins again, with exposures.
 - *Regularization*: opacities decay in all steps, the faster the more their squared error exceeds
   that of trained photographs. Those of a run that does not overfit stay.
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
