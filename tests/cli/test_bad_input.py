@@ -96,6 +96,13 @@ def test_a_model_is_near(refused, scene, tmp_path, folder):
     assert words in refused("train", mine)
 
 
+def test_attempts_of_sfm_are_no_model(refused, scene, tmp_path):
+    """They lie in its folder where it was interrupted."""
+    shutil.copytree(scene / "images", tmp_path / "images")
+    shutil.copytree(scene / "sparse" / "0", tmp_path / "sfm" / "mapping" / "out" / "0")
+    assert "without camera poses; add --sfm to find them first" in refused("train", tmp_path)
+
+
 def test_a_scene_is_no_result(refused, scene, tmp_path):
     (tmp_path / "transforms.json").write_text("{}")
     for folder in (scene, tmp_path):

@@ -13,10 +13,10 @@ from hardsplat.base.files import changed_at, replacing, replacing_folder, write_
 from hardsplat.base.progress import Bar
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import FOLDER, Masks
+from hardsplat.io.scenes.source import WORK
 from hardsplat.sfm.colmap.outcome import SHEET, Outcome
 from hardsplat.sfm.job.config import SfmConfig, make_plan
 from hardsplat.sfm.job.photographs import (
-    WORK,
     PhotographFolder,
     find_photographs,
     image_folder,

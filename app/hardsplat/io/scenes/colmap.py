@@ -21,7 +21,15 @@ from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, Colmap
 from hardsplat.io.scenes.found import PhotographFiles
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import Posed, SceneSource, has_control, slashed, stays_below, usable
+from hardsplat.io.scenes.source import (
+    WORK,
+    Posed,
+    SceneSource,
+    has_control,
+    slashed,
+    stays_below,
+    usable,
+)
 from hardsplat.io.scenes.values import LARGEST, LARGEST_SIDE
 from hardsplat.model.camera import Camera
 
@@ -50,7 +58,8 @@ def _models(root: Path) -> dict[Path, int]:
 def model_elsewhere(root: Path) -> str:
     """What to do with a model that lies in a scene where it is not looked for; "" without one."""
     patterns = [f"{'*/' * depth}cameras{suffix}" for depth in range(_DEEP) for suffix in _FORMATS]
-    folders = {path.parent for pattern in patterns for path in root.glob(pattern)}
+    found = (path.relative_to(root) for pattern in patterns for path in root.glob(pattern))
+    folders = {root / path.parent for path in found if WORK not in path.parts}
     if models := sorted(folder for folder in folders if not _missing(folder)[1]):
         return f"there is a model in {models[0]}: make that sparse/0, beside the photographs"
     return ""

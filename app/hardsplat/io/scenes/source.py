@@ -21,6 +21,7 @@ from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.values import LARGEST
 from hardsplat.model.camera import Camera
 
+WORK = "sfm"  # folder of a scene for what is neither photograph nor model
 _NAMED = 3  # photographs that a message names
 # distances of cameras from their mean over that from the origin, which are rounding of one place
 _ROUNDING = 1e-12

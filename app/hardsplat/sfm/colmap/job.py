@@ -21,12 +21,12 @@ from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import replacing_folder
 from hardsplat.io.media.images import read_pixels
 from hardsplat.io.media.panorama import MODEL as PANORAMA
+from hardsplat.io.scenes.source import WORK
 from hardsplat.sfm.colmap import mapping, matching
 from hardsplat.sfm.colmap.agreement import agreement
 from hardsplat.sfm.colmap.aligning import align
 from hardsplat.sfm.colmap.features import find_features
 from hardsplat.sfm.colmap.outcome import SHEET, Outcome, Part, parts_of, reasons, write_sheet
-from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.state import State, digests, fingerprint
 
 _FOCAL = 1.2  # first guess where EXIF says nothing: focal length over the longer side, as in COLMAP

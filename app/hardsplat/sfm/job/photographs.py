@@ -15,13 +15,12 @@ from hardsplat.base.files import changed_at, check_listed
 from hardsplat.io.media.images import ENDINGS, of_header, stored_size
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import named
+from hardsplat.io.scenes.source import WORK, named
 from hardsplat.sfm.job.exif import Taken, taken_of
 
 HEIC = {".heic", ".heif", ".hif"}
 RAW = {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
 VIDEOS = set(".mp4 .mov .m4v .avi .mkv .webm .mts .m2ts .mpg .mpeg .3gp .insv .360".split())
-WORK = "sfm"  # folder of a scene for what is neither photograph nor model
 # folders of a scene
 _OF_SCENES = rf"{WORK}|sparse|masks?|segmentations?|depths|colmap|images_\d+"
 _NOT_PHOTOGRAPHS = re.compile(_OF_SCENES, re.IGNORECASE)
