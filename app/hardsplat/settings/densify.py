@@ -84,7 +84,7 @@ class DensifySettings(Owner):
     )
     cap_max: int = option(
         0,
-        "most splats, which budget grows to; 0: what fits, of budget by photographs and points",
+        "most splats, which budget grows to; 0: what fits, of budget by the photographs",
         unit="splats",
         shown="what fits",
         aka="max_splats",

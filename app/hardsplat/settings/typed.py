@@ -244,8 +244,8 @@ class TrainSettings(RasterizerOptions, total=False):
     refine_every: int
     """steps between densifications (default: 100 steps)"""
     cap_max: int
-    """most splats, which budget grows to; 0: what fits, of budget by photographs and points
-    (default: what fits)"""
+    """most splats, which budget grows to; 0: what fits, of budget by the photographs (default: what
+    fits)"""
     prune_opa: float
     """opacity below which a splat is removed, and with mcmc is dead (default: 0.005)"""
     reset_every: int
