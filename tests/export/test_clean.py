@@ -50,7 +50,7 @@ def test_planted_floaters_go(on_device, outdoors, tmp_path):
     train(settings(outdoors, run, max_steps=60, strategy="none", rasterizer="tiled"))
     own = load_splats(run / "splats.ply")
     scene = load_scene(outdoors)
-    points, seen = read_seen(outdoors)
+    points, seen = read_seen(outdoors, scene.origin)
     places = [[0.0, 0.0, 300.0]]
     for i in scene.train[: PLANTED - 1]:
         eye, point = scene.views[i].camera.position, points[seen[scene.views[i].name][7]]

@@ -4,13 +4,12 @@ import io
 import json
 import shutil
 import struct
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
-from hardsplat.io.scenes.colmap import read_model, read_tracks
+from hardsplat.io.scenes.colmap import read_model, read_tracks, write_model
 from hardsplat.io.scenes.depths import known_disparities
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
@@ -106,8 +105,17 @@ def test_the_weight_of_depth_decays_to_a_hundredth(device):
 @pytest.fixture
 def tracked(scene, tmp_path):
     """A scene whose model says which photographs (the even ones) show every second point."""
-    folder = Path(shutil.copytree(scene, tmp_path / "s"))
-    _, images, points = read_model(scene / "sparse" / "0")
+    return tracked_from(scene, tmp_path / "s")
+
+
+def tracked_from(scene, folder, away=(0, 0, 0)):
+    """In a folder, its cameras and points moved by that."""
+    shutil.copytree(scene, folder)
+    cameras, images, points = read_model(scene / "sparse" / "0")
+    for image in images.values():
+        image.tvec = image.tvec - image.w2c[:3, :3] @ away
+    points.xyz = points.xyz + away
+    write_model(folder / "sparse/0", cameras, images, points)
     data = bytearray((len(points.xyz)).to_bytes(8, "little"))
     for n, (xyz, rgb) in enumerate(zip(points.xyz, points.rgb)):
         track = [(i, 0) for i in sorted(images)[::2]] if n % 2 else []
@@ -141,6 +149,12 @@ def test_depths_of_points_that_photographs_show(tracked):
         assert np.count_nonzero(map) == len(np.unique(at, axis=0))
         y, x = np.argwhere(map)[0]
         assert map[y, x] == pytest.approx(1 / p[(at == [x, y]).all(axis=1), 2].min())
+
+
+def test_depths_of_a_scene_that_is_moved_to_the_origin(scene, tracked, tmp_path):
+    moved, far, _ = known_of(tracked_from(scene, tmp_path / "far", [5e4, -2e4, 0]))
+    assert moved.origin[:2] == (5e4, -2e4)
+    np.testing.assert_allclose(far, known_of(tracked)[1], rtol=1e-5)
 
 
 def test_depth_maps_are_fitted_to_points(tracked):

@@ -174,7 +174,7 @@ def clean(
         [scene.views[scene.train[i]] for i in spread(len(scene.train), most)]
         for most in (MOST_VIEWS, MEASURED)
     )
-    points, seen = read_seen(scene_folder(s.data_dir))
+    points, seen = read_seen(scene_folder(s.data_dir), scene.origin)
     gaussians = load_model(file)
     antialiased = config.raster.antialiased
     with Renderer(config.run.device, "tiled", antialiased=antialiased) as renderer:

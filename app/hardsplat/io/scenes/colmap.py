@@ -139,10 +139,10 @@ def read_tracks(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
     return _FORMATS[path.suffix].read_tracks(path)
 
 
-def read_seen(root: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def read_seen(root: Path, origin: Sequence[float]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """(N, 3) points of a scene's model, and which of them each photograph shows, by its name; both
-    empty where no model has tracks. Points that no photograph shows may not be finite. Raises
-    UserError like read_model."""
+    empty where no model has tracks. Points that no photograph shows may not be finite. origin: of
+    the scene, in the files. Raises UserError like read_model."""
     if (folder := model_folder(root)) is None:
         return np.zeros((0, 3)), {}
     _, images, points = read_model(folder)
@@ -153,7 +153,8 @@ def read_seen(root: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     which, ids = which[order], ids[order]
     first, end = (np.searchsorted(ids, list(images), side=side) for side in ("left", "right"))
     shown = zip(images.values(), first, end)
-    return points.xyz, {slashed(image.name): np.unique(which[a:b]) for image, a, b in shown}
+    seen = {slashed(image.name): np.unique(which[a:b]) for image, a, b in shown}
+    return points.xyz - origin, seen
 
 
 def _check_camera(path, camera, cameras):

@@ -41,7 +41,7 @@ def known_disparities(
     Raises UserError where nothing is known of any photograph, or a file is damaged.
     """
     views = [scene.views[i] for i in indices]
-    points, seen = read_seen(root)
+    points, seen = read_seen(root, scene.origin)
     found = [_sparse(view, points[seen.get(view.group, [])]) for view in views]
     label = f"depths of {sum(int((m > 0).sum()) for m in found)} points of the model"
     if (root / FOLDER).is_dir():
