@@ -264,6 +264,9 @@ def test_a_scene_far_away_is_moved_to_the_origin(tmp_path):
     (note,) = far.notes
     assert "stand 5e+06 world units from the origin" in note and "5000000, -300000, 0 is" in note
     assert load_scene(root, exclude=["b*"]).origin == far.origin
+    nearer = load_scene(write_scene(tmp_path / "off", "abc", centres=np.eye(3) + [3e3, 0, 0]))
+    assert nearer.origin == (0, 0, 0) and "from the origin and 0.9 apart" in nearer.notes[0]
+    assert nearer.notes[0].endswith("tells places 0.0002 apart: splats are sharper near it")
     with pytest.raises(UserError, match="its cameras stand 5e.06 .* tells places 0.5 apart; subtr"):
         training(far_away(far), [], "scene")
 

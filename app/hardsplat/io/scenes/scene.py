@@ -21,9 +21,11 @@ from hardsplat.io.scenes.colmap import model_elsewhere
 from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDERS, unread
 from hardsplat.io.scenes.source import (
+    COARSE,
     Posed,
     SceneSource,
     check_there,
+    is_far,
     named,
     near_origin,
     usable,
@@ -164,6 +166,8 @@ def load_scene(
         raise UserError(f"{folder}: no mask has the name of a photograph; {first}")
     told = [f"{len(without)} of {len(photographs)} photographs are excluded"] * bool(without)
     told += _resized_note(resized, len(photographs) - len(without))
+    far = is_far([view.camera for view in views], COARSE)
+    told += [f"{far}: splats are sharper near it"] * bool(far)
     good = usable(source.points)
     bad = f"{(~good).sum():,} of {len(good):,} points have a NaN or infinite position"
     told += [f"{bad} and are left out"] * (not good.all())

@@ -27,7 +27,7 @@ _NAMED = 3  # photographs that a message names
 _ROUNDING = 1e-12
 # of the extent, by which float32 numbers of the size of the cameras' positions differ, and above
 # which splats have no place, or their last steps are lost
-COARSEST, _COARSE = 1e-3, 3e-5
+COARSEST, COARSE = 1e-3, 3e-5
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def near_origin(source: SceneSource) -> SceneSource:
     a photograph more or less moves it alike."""
     cameras = [posed.pinhole for posed in source.photographs]
     extent = extent_of(cameras) if cameras else 0.0
-    if not extent or not (far := is_far(cameras, _COARSE)):
+    if not extent or not (far := is_far(cameras, COARSEST)):
         return source
     unit = 10 ** np.ceil(np.log10(extent))
     origin = unit * np.round(np.mean([camera.position for camera in cameras], axis=0) / unit)
