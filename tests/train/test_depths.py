@@ -152,8 +152,8 @@ def test_depths_of_points_that_photographs_show(tracked):
 
 
 def test_depths_of_a_scene_that_is_moved_to_the_origin(scene, tracked, tmp_path):
-    moved, far, _ = known_of(tracked_from(scene, tmp_path / "far", [5e4, -2e4, 0]))
-    assert moved.origin[:2] == (5e4, -2e4)
+    moved, far, _ = known_of(tracked_from(scene, tmp_path / "far", [5e6, -2e6, 0]))
+    assert moved.origin[:2] == (5e6, -2e6)
     np.testing.assert_allclose(far, known_of(tracked)[1], rtol=1e-5)
 
 
