@@ -354,9 +354,43 @@ def test_photographs_without_a_pose_are_compared_with_all_others(unmatched, monk
     best, wanted = SimpleNamespace(reg_image_ids=lambda: [1, 2, 3], num_reg_images=lambda: 3), []
     job.matches.pairs = np.array([[0, 1], [1, 2], [2, 3]])
     best.compute_mean_reprojection_error = lambda: 1.0
+    monkeypatch.setattr("hardsplat.sfm.colmap.mapping.agreement", lambda *_: 1.0)
     monkeypatch.setattr(job, "_map", lambda attempt, start=None: [best])
     monkeypatch.setattr(job, "compare", wanted.extend)
     assert job.mapped()[0] is best and sorted(wanted) == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_a_model_that_matches_contradict_is_not_kept(unmatched, monkeypatch):
+    """Though it holds more photographs, and others hold so many only after several attempts."""
+    from hardsplat.sfm.colmap.mapping import ATTEMPTS
+
+    def model(count: int, agreeing: float) -> SimpleNamespace:
+        ids, error = lambda: [*range(1, count + 1)], lambda: 1.0
+        numbers = dict(reg_image_ids=ids, num_reg_images=lambda: count, agreeing=agreeing)
+        return SimpleNamespace(**numbers, compute_mean_reprojection_error=error)
+
+    (job, _), right, last = unmatched, model(3, 0.95), [*ATTEMPTS][-1]
+    job.matches.pairs = np.array([[0, 1], [1, 2], [2, 3]])
+    attempt = lambda name, start=None: [right if name == last else model(4, 0.55)]
+    monkeypatch.setattr("hardsplat.sfm.colmap.mapping.agreement", lambda it, *_: it.agreeing)
+    monkeypatch.setattr(job, "_map", attempt)
+    monkeypatch.setattr(job, "compare", lambda pairs: None)
+    assert job.mapped() == (right, last)
+
+
+def test_no_photograph_is_placed_by_matches_alone(unmatched, monkeypatch):
+    """Nor by what chance or a likeness matched, in the attempt for photographs far apart."""
+    from hardsplat.sfm.colmap import mapping
+
+    (job, _), tried = unmatched, []
+    attempt = lambda *given, **more: tried.append(given[3]) or {}
+    monkeypatch.setattr(mapping.pycolmap, "incremental_mapping", attempt)
+    incremental = [name for name in mapping.ATTEMPTS if name != mapping.GLOBAL]
+    for name in incremental:
+        assert job.mapper.run(name, lambda: None) == []
+    assert not any(options.structure_less_registration_fallback for options in tried)
+    fewest = {name: options.min_num_matches for name, options in zip(incremental, tried)}
+    assert fewest.pop(mapping.STRONG) == 30 and {*fewest.values()} == {15}
 
 
 def test_what_fails_is_in_the_log_and_not_tried_again(unmatched, monkeypatch, capsys):
@@ -371,7 +405,7 @@ def test_what_fails_is_in_the_log_and_not_tried_again(unmatched, monkeypatch, ca
 
     calls, job.matches.pairs = [], np.array([[0, 1]])
     monkeypatch.setattr("hardsplat.sfm.colmap.mapping.Mapper.run", overflow)
-    words = "6 attempts failed, see .*log.txt; COLMAP's defaults: OverflowError"
+    words = "7 attempts failed, see .*log.txt; COLMAP's defaults: OverflowError"
     for _ in range(2):  # the second is another start of the same command
         refuses(words, job.mapped)
     assert calls == list(ATTEMPTS)

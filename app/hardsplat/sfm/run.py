@@ -14,7 +14,7 @@ from hardsplat.base.progress import Bar
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import FOLDER, Masks
 from hardsplat.io.scenes.source import WORK
-from hardsplat.sfm.colmap.outcome import SHEET, Outcome
+from hardsplat.sfm.colmap.outcome import AGREES, SHEET, Outcome
 from hardsplat.sfm.job.config import SfmConfig, make_plan
 from hardsplat.sfm.job.photographs import (
     PhotographFolder,
@@ -30,8 +30,6 @@ from hardsplat.sfm.process import StageProgress, require_pycolmap, work
 REPORT = "report.json"
 _LISTED = 10  # photographs without a pose that are named on the terminal
 _FEW = 15  # photographs with which splats are seldom good
-# share of matches that fit the poses: wrong models have .55 to .75, right ones .85 and more
-_DOUBTFUL = 0.8
 
 
 def sfm(config: SfmConfig) -> Outcome:
@@ -212,7 +210,7 @@ def _summary(outcome: Outcome, folder: Path) -> list[str]:
         lines += [f"  {part['line']}" for part in outcome.parts[:_LISTED]]
     lines.append(f"alignment: {outcome.alignment['note']}")
     lines += [f"another model, not kept: {line}" for line in outcome.others[:_LISTED]]
-    if outcome.agreement < _DOUBTFUL:
+    if outcome.agreement < AGREES:
         what = f"{1 - outcome.agreement:.0%} of the matches contradict these poses"
         advice = "some are likely wrong: take more photographs between these"
         lines.append(f"note: {what}, so {advice}")

@@ -50,7 +50,8 @@ class PoseJob:
         self.unreadable: dict[str, str] = {}
         self.how = job["error"], job["threads"], job["seed"]
         self.mapper = mapping.Mapper(self.path, self.images, self.work / "mapping", *self.how)
-        self.models: list[tuple[pycolmap.Reconstruction, str]] = []  # each with its attempt
+        # each with its rank and its attempt, the best first
+        self.models: list[tuple[tuple[float, float, bool], pycolmap.Reconstruction, str]] = []
 
     def run(self) -> dict[str, Any]:
         """What became of the photographs, as Outcome has it, once the model is written. Raises
@@ -154,23 +155,27 @@ class PoseJob:
         globally = self.job["mapper"] == "global"
         order = sorted(mapping.ATTEMPTS, key=lambda name: globally and name != mapping.GLOBAL)
         for tried, name in enumerate(order):
-            left = len(self._missing(self.models[0][0] if self.models else None))
+            left = len(self._missing(next(iter(self._agreeing()), None)))
             many = left > (1 - _MOST) * len(self._missing(None))
             if left and (many or (tried < 2 and len(self.names) <= _AGAIN)):
-                self.models += [(model, name) for model in self._map(name)]
-                self.models.sort(key=lambda found: mapping.rank(found[0]))
+                self.models += [(self.mapper.rank(model), model, name) for model in self._map(name)]
+                self.models.sort(key=lambda found: found[0])
         if not self.models:
             raise UserError(self._no_model())
-        best, by = self.models[0]
+        _, best, by = self.models[0]
         every = range(len(self.names))
         missing = {*every} - {number - 1 for number in best.reg_image_ids()}
         if self.job["method"] != "exhaustive" and 0 < len(missing) <= max(10, len(every) // 10):
             others = itertools.product(missing, every)  # a second look
             self.compare({(min(pair), max(pair)) for pair in others if pair[0] != pair[1]})
             self.send("begin", "poses", len(every))
-        for model in self._map(mapping.GO_ON, best)[:1] if self._missing(best) else ():
-            best = min(best, model, key=lambda model: -model.num_reg_images())
+        if self._missing(best):
+            best = min([best, *self._map(mapping.GO_ON, best)], key=self.mapper.rank)
         return best, by
+
+    def _agreeing(self) -> list[pycolmap.Reconstruction]:
+        """The models that matches agree with, the best first."""
+        return [model for (*_, contradicted), model, _ in self.models if not contradicted]
 
     def _missing(self, model: pycolmap.Reconstruction | None) -> list[int]:
         """Photographs that match others and have no pose."""
@@ -240,7 +245,7 @@ class PoseJob:
     def _others(self, registered: set[str]) -> list[str]:
         """A line for each model that holds photographs that the kept one lacks, the best first."""
         lines = []
-        for model, _ in self.models:
+        for model in self._agreeing():
             posed = [self.names[number - 1] for number in sorted(model.reg_image_ids())]
             if more := [name for name in posed if name not in registered]:
                 what = f"of which {len(more)} have no pose here ({more[0]} to {more[-1]})"

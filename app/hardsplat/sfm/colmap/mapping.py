@@ -13,21 +13,26 @@ import numpy as np
 import pycolmap
 
 from hardsplat.io.media.panorama import MODEL as PANORAMA
+from hardsplat.sfm.colmap.agreement import SMALLEST_MODEL, agreement, drop_contradicted
+from hardsplat.sfm.colmap.outcome import AGREES
 
-SMALLEST_MODEL = 3  # photographs
 _WRONG = 0.1  # mean reprojection error over the longer side, from which a model is none
 _FORWARD = {"init_max_forward_motion": 1.0, "init_min_tri_angle": 4.0}
 GLOBAL, OTHERS, GO_ON = "global mapping", "other first pairs", "poses of fewer points"
+STRONG = "pairs of many matches"
+_GO_ON = {"abs_pose_min_num_inliers": 15}
 # by name: what is not the default of COLMAP's IncrementalMapperOptions
 ATTEMPTS: dict[str, Mapping[str, Any]] = {
     "COLMAP's defaults": {},
     GLOBAL: {},
+    STRONG: _GO_ON,
     "first pairs of a walk forwards": _FORWARD,
     OTHERS: {},
     "first pairs at a wide angle": {"init_min_tri_angle": 30.0},
     "first pairs of few matches": _FORWARD | {"init_min_num_inliers": 40},
 }
-_GO_ON = {"abs_pose_min_num_inliers": 15}
+_CONTRADICTED = 0.25  # what a photograph counts in a model that matches contradict
+_STRONG = 30  # matches of a pair that STRONG uses: fewer may be chance or a likeness
 _TWO_VIEW_ANGLE = 3.0  # degrees between the two rays to a point that two photographs see
 # of a point; how many times the median of all the mean distance to them may be, over depth
 _NEIGHBOURS, _STRAY = 5, 4.0
@@ -56,8 +61,8 @@ class Mapper:
         on_image: Callable[[], None],
         start: pycolmap.Reconstruction | None = None,
     ) -> list[pycolmap.Reconstruction]:
-        """The models that an attempt finds, the best first. on_image is called for each photograph
-        with a new pose. start: a model that GO_ON extends."""
+        """The models that an attempt finds, without photographs that matches contradict. on_image
+        is called for each photograph with a new pose. start: a model that GO_ON extends."""
         shutil.rmtree(self.work, ignore_errors=True)
         (out := self.work / "out").mkdir(parents=True)
         if attempt == GLOBAL:
@@ -65,6 +70,8 @@ class Mapper:
         else:
             changed = ATTEMPTS.get(attempt, _GO_ON)
             options = self._options(self.error, self.seed + (attempt == OTHERS), changed)
+            if attempt == STRONG:
+                options.min_num_matches = _STRONG
             more: dict[str, Any] = {"next_image_callback": on_image}
             if start is None:
                 more["initial_image_pair_callback"] = on_image
@@ -72,7 +79,17 @@ class Mapper:
                 (more.setdefault("input_path", self.work / "start")).mkdir()
                 start.write(more["input_path"])
             models = pycolmap.incremental_mapping(self.database, self.images, out, options, **more)
-        return sorted(filter(is_sound, models.values()), key=rank)
+        found = list(filter(is_sound, models.values()))
+        for model in found:
+            drop_contradicted(model, self.database, self.error)
+        return found
+
+    def rank(self, model: pycolmap.Reconstruction) -> tuple[float, float, bool]:
+        """Less of a better model: that of most photographs, which count less where matches
+        contradict it, and of those the one that fits best. At last whether they do."""
+        contradicted = agreement(model, self.database, self.error) < AGREES
+        count = model.num_reg_images() * (_CONTRADICTED if contradicted else 1)
+        return -count, model.compute_mean_reprojection_error(), contradicted
 
     def _options(
         self, error: float, seed: int, mapper: Mapping[str, Any], **triangulation: Any
@@ -82,6 +99,8 @@ class Mapper:
         errors = dict(init_max_error=error, filter_max_reproj_error=error)
         merged = dict(merge_max_reproj_error=error, complete_max_reproj_error=error)
         how = seeded | dict(min_model_size=SMALLEST_MODEL, extract_colors=False)
+        # poses from matches without points: what chance or a likeness matched places them
+        how["structure_less_registration_fallback"] = False
         how |= dict(num_threads=self.threads, triangulation=seeded | merged | triangulation)
         how["mapper"] = seeded | errors | dict(abs_pose_max_error=3 * error) | dict(mapper)
         return pycolmap.IncrementalPipelineOptions(how)
@@ -111,11 +130,6 @@ class Mapper:
         for number in _strays(out):
             out.delete_point3D(number)
         return out
-
-
-def rank(model: pycolmap.Reconstruction) -> tuple[int, float]:
-    """Less of a better model: that of most photographs, and of those the one that fits best."""
-    return -model.num_reg_images(), model.compute_mean_reprojection_error()
 
 
 def is_sound(model: pycolmap.Reconstruction) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hardsplat.sfm.colmap.matching import Matches
 
 SHEET = "parts.html"
+AGREES = 0.8  # share of matches, see agreement: wrong poses have .55 to .8, right ones more
 _PICTURES, _PARTS = 24, 12  # shown of a part, spread evenly; parts with pictures
 _SIDE = 180  # px, longer side of a picture
 _TOO_FEW = 50  # features without which a photograph hardly matches anything
@@ -34,7 +35,8 @@ class Outcome:
     points: of the model. error: px, mean. track: photographs that see a point, mean. cameras: a
     line each. attempt: the one that found it. others: models that were not kept, a line each.
     alignment: how the model was turned and scaled, see align. parts: what does not connect, see
-    Part, where photographs are missing. agreement: the share of matches that fit the poses.
+    Part, where photographs are missing. agreement: the share of matches that fit the poses, each
+    weighed by how many its pair has.
     seconds: by stage.
     """
 
