@@ -133,7 +133,8 @@ def test_scenes_and_renderers(start, small, opened):
                 test_every=3, name="a")  # fmt: skip
 
     again = call("Scene", "b", made.views, made.points, made.colors, made.train, made.test,
-                 made.extent, notes=(), excluded=())  # fmt: skip
+                 made.extent, notes=(), excluded=(),
+                 origin=(0.0, 0.0, 0.0))  # fmt: skip
     first = again.views[0].camera
     camera = call("Camera", first.w2c, first.K, 32, 24, distortion=None)
     call("Camera.pixels", camera, points=made.points)
