@@ -36,8 +36,7 @@ class Outcome:
     line each. attempt: the one that found it. others: models that were not kept, a line each.
     alignment: how the model was turned and scaled, see align. parts: what does not connect, see
     Part, where photographs are missing. agreement: the share of matches that fit the poses, each
-    weighed by how many its pair has.
-    seconds: by stage.
+    weighed by how many its pair has. seconds: by stage.
     """
 
     registered: list[str]

@@ -438,7 +438,7 @@ class Trainer:
         metrics = metrics_of(self.session, self.log, self.tuner.trials, self.folder)
         metrics["photographs"] = self.photographs.about
         if any(self.scene.origin):
-            metrics["origin"] = self.scene.origin
+            metrics["origin"] = [*self.scene.origin]
         if self.region:
             metrics["region"] = self.region.about(self.session.store.gaussians().means)
         self.files.begin_report(metrics, self.clock)
