@@ -67,9 +67,9 @@ class PoseJob:
         alignment = dict(by="none", note="--align none: the model stays as it was found")
         if job["align"] == "auto":
             alignment = align(best, {p["name"]: p["taken"] for p in job["photographs"]})
-        outcome = asdict(self._outcome(best, attempt, alignment))
         with replacing_folder(target) as partial:
             best.write(partial)
+        outcome = asdict(self._outcome(best, attempt, alignment))
         self.state.put(model={"key": job["key"], "files": digests(target), "outcome": outcome})
         shutil.rmtree(self.mapper.work, ignore_errors=True)
         return outcome
