@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardsplat.export.clean import PRICE, clean, gather_evidence
+from hardsplat.export.clean import MAX_LOSS, clean, gather_evidence
 from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View
@@ -67,7 +67,10 @@ def test_planted_floaters_go(on_device, outdoors, tmp_path):
     assert len(kept) == done.read - done.removed
     left = [p for p in planted.means if np.abs(kept.means - p).max(axis=1).min() < 1e-5]
     assert not left, f"{len(left)} of {PLANTED} floaters are left"
-    assert done.after >= done.before - PRICE and done.removed < 0.7 * done.read
+    assert done.after >= done.before - MAX_LOSS and done.removed < 0.7 * done.read
+    more = clean(run, overwrite=True, max_loss=10.0)
+    assert more.removed >= done.removed and more.after >= more.before - 10
+    refuses("--max-loss: expected a number", clean, run, overwrite=True, max_loss=-1.0)
     clean(run, tmp_path / "small.spz")
     assert (tmp_path / "small.spz").stat().st_size > 100
     refuses("clean.ply: exists", clean, run)

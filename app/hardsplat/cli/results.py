@@ -170,6 +170,7 @@ verbose
 result RESULT|SPLATS: result folder of a training, or a file of splats, see convert
 -o/--output PATH: file of splats, by its ending (default: clean.ply in the result folder)
 --data-dir PATH: scene whose photographs are asked (default: the one trained on)
+--max-loss X: dB that training photographs may lose (default: 0.02)
 --overwrite: replace the output where it exists
 device
 quiet

@@ -6,6 +6,7 @@ They matter little to the photographs, and stand in the way of every other view.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,7 @@ def _weights(camera: Camera, points: np.ndarray) -> np.ndarray:
 
 
 NAME = "clean.ply"
-PRICE = 0.02  # dB that photographs may lose
+MAX_LOSS = 0.02  # dB that photographs may lose
 PARTS = 8  # into which what may go is cut to find how much of it should, twice
 MOST_VIEWS, MEASURED = 300, 32  # photographs that are looked at, and measured; evenly spaced
 
@@ -153,13 +154,17 @@ def clean(
     device: str | None = None,
     overwrite: bool = False,
     quiet: bool = False,
+    max_loss: float = MAX_LOSS,
 ) -> Cleaned:
     """Writes the splats of a result folder, or of a file in one, without floaters. The result stays
     as it is.
 
     output: a file of splats, by default clean.ply next to splats.ply. The most certain floaters are
-    removed, as many as cost training photographs at most PRICE. Raises UserError for bad input.
+    removed, as many as cost training photographs at most max_loss, dB. Raises UserError for bad
+    input.
     """
+    if not 0 <= max_loss < math.inf:
+        raise UserError(f"--max-loss: expected a number from 0 on, got {max_loss:g}")
     file, config = find_model(result, data_dir, device)
     if config.scene.data_dir is None:
         raise UserError(f"{file}: nothing says which scene it shows; add --data-dir SCENE")
@@ -188,7 +193,7 @@ def clean(
                 bar.update()
                 return quality(gaussians[np.delete(np.arange(len(gaussians)), order[:n])])
 
-            costs = _affordable(len(order), without)
+            costs = _affordable(len(order), without, max_loss)
     count = max(costs)
     everything = load_splats(file)  # with the splats that show the sky, behind the others
     kept = np.delete(np.arange(len(everything)), order[:count])
@@ -215,15 +220,15 @@ def _quality(
     return quality
 
 
-def _affordable(total: int, quality: Callable[[int], float]) -> dict[int, float]:
+def _affordable(total: int, quality: Callable[[int], float], loss: float) -> dict[int, float]:
     """PSNR without the first splats of `total`, by their number, for 0 and for some more; the last
-    is the largest number that costs at most PRICE of the best."""
+    is the largest number that costs at most `loss` of the best, dB."""
     found = {0: quality(0)}
     low, high = 0, total
     for _ in range(2):
         counts = np.linspace(low, high, PARTS + 1).round().astype(int)
         found |= {n: quality(n) for n in map(int, counts) if n not in found}
-        least = max(found.values()) - PRICE
+        least = max(found.values()) - loss
         low = max(n for n, psnr in found.items() if psnr >= least)
         high = min((n for n in found if n > low), default=low)
     return {n: found[n] for n in sorted(found) if n <= low}

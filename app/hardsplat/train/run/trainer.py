@@ -145,7 +145,8 @@ class Trainer:
             self.keeper = Keeper(self.session, self.files, self.log, state)
             self._prepare_folder()
             self.watchers.open(self)
-            self.photographs.look_for_blur(images, config.run.quiet)  # which no step waits for
+            # which no step waits for; of a part, another run has said it
+            self.photographs.look_for_blur(images, config.run.quiet or part is not WHOLE)
             self.log.startup_seconds = time.perf_counter() - self.log.started
         except BaseException:
             self.close()
