@@ -257,7 +257,8 @@ def test_a_run_that_settles_is_finished(
     settled = metrics["validation"]["settled"]
     assert settled == 12 and metrics["steps"] == validation.whole_steps(12) == 16
     out = capfd.readouterr().out
-    assert "finishing with step 16 (why: " in out
+    told = "held back stopped improving at step 12: finishing with step 16"
+    assert out.count("finishing with") == 1 and told in out
     assert "note: --save-steps 300: the run ends before" in out
     assert "stopped improving at step 12: finishing with step 16" in metrics["decisions"][-1]
     assert len(metrics["decisions"]) <= 4

@@ -395,15 +395,14 @@ class Trainer:
             self.log.settled = schedule.settled
             if self.bar is not None:
                 self.bar.total = schedule.steps
-            what = f"photographs that are held back stopped improving at step {s.step}"
-            self.log.add_decision(f"finishing with step {schedule.steps}", what)
+            why = f"photographs that are held back stopped improving at step {s.step}"
+            self.log.tell(f"{why}: finishing with step {schedule.steps}")
             named = {"eval_steps": run.eval_steps, "save_steps": run.save_steps}
             for name in named.keys() & self.as_given.typed:
                 if late := [str(n) for n in named[name] if n > schedule.steps]:
                     tqdm.write(f"note: {flag(name)} {','.join(late)}: the run ends before")
         elif s.step == before.main_steps:
-            what = f"photographs that are held back are trained too from step {s.step} on"
-            self.log.add_decision(what)
+            self.log.tell(f"photographs that are held back are trained too from step {s.step} on")
 
     def _begin_again(self, job: Job) -> None:
         self.log.add_decisions(each for each in job.decisions if each not in self.job.decisions)

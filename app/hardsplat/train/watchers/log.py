@@ -103,20 +103,21 @@ class Log:
         found = validation.look(step, held, trained, self.looks)
         self.looks.append(found if decays else found._replace(decay=0.0))
 
-    def add_decision(self, what: str, why: str = "") -> None:
-        """Keeps what the run has decided by its photographs; --verbose prints it at once."""
-        line = f"{why}: {what}" if why else what
-        _log.debug("note: %s", line)
-        self.decisions.append(line)
-        self.decided.append(what)
+    def tell(self, decision: str) -> None:
+        """Keeps what the run has decided, and prints it."""
+        tqdm.write(decision)
+        self.decisions.append(decision)
 
     def add_decisions(self, decisions: Iterable[Decision]) -> None:
-        """Keeps what rules have decided, and prints their notes."""
+        """Keeps what rules have decided, and prints their notes. --verbose prints all at once, the
+        end of the run without their reasons."""
         for each in decisions:
             if each.note:
                 tqdm.write(f"note: {each.note}")
             if each.what:
-                self.add_decision(each.what, each.why)
+                _log.debug("note: %s", line := f"{each.why}: {each.what}")
+                self.decisions.append(line)
+                self.decided.append(each.what)
 
     def forget(self) -> None:
         """Forgets all batches, since the run begins again; the time that they took counts."""
