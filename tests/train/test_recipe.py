@@ -1,7 +1,6 @@
 """What a run decides before its first step: for captures that are small, large, or at a limit."""
 
 import html
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from hardsplat.train import run_training as train
 from hardsplat.train.job.facts import DeviceFacts, Facts, Views
 from hardsplat.train.job.job import Job, decide
 from hardsplat.train.run.start import (
-    FEWEST,
     OF_DISTANCE,
     OF_EXTENT,
     initial_gaussians,
@@ -169,11 +167,3 @@ def test_random_splats_begin_where_the_cameras_look():
     assert (np.abs(means - centre) <= reach).all() and np.ptp(means, axis=0).min() > 1.9 * reach
     centre, reach = random_cube(StartSettings(init_extent=2.5), scene)
     assert not centre.any() and reach == 2.5
-
-
-@pytest.mark.parametrize("points, splats", [(FEWEST - 1, 500), (FEWEST, FEWEST)])
-def test_few_points_are_no_start(points, splats):
-    xyz = np.random.default_rng(3).uniform(-1, 1, (points, 3))
-    colors = np.zeros((points, 3), np.uint8)
-    scene = replace(scene_around(255), points=xyz, colors=colors)
-    assert len(initial_gaussians(StartSettings(init_num_pts=500), scene, 0)) == splats

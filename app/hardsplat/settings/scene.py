@@ -78,9 +78,7 @@ class StartSettings(Owner):
         None, "start from these splats: a result folder, or a file that is read", shown="none"
     )
     init_type: str = option(
-        "sfm",
-        "start from the scene's points, if 20 or more, or random ones",
-        choices=("sfm", "random"),
+        "sfm", "start from the scene's points, if any, or random ones", choices=("sfm", "random")
     )
     init_num_pts: int = option(100_000, "splats of a random start", unit="splats", min=1)
     init_extent: float | None = option(

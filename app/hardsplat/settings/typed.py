@@ -91,7 +91,7 @@ class TrainSettings(RasterizerOptions, total=False):
     init: str | Path
     """start from these splats: a result folder, or a file that is read (default: none)"""
     init_type: Literal["sfm", "random"]
-    """start from the scene's points, if 20 or more, or random ones (default: sfm)"""
+    """start from the scene's points, if any, or random ones (default: sfm)"""
     init_num_pts: int
     """splats of a random start (default: 100000 splats)"""
     init_extent: float

@@ -46,14 +46,12 @@ _OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
 OF_DISTANCE = 0.3225  # of the cameras, around an object: 1.3 in scenes of NeRF-synthetic
 OF_EXTENT = 2.0  # of the cameras, around them, where photographs show what surrounds them
 _TRANSPARENT = 0.1  # of an object's photograph, at least
-FEWEST = 20  # points that show more than random ones do
 LARGE = 1600  # px of a photograph's longer side, which most programs train at the most
 
 
 def is_random(start: StartSettings, scene: Scene) -> bool:
     """Whether the first splats lie at random places."""
-    few = len(scene.points) < FEWEST
-    return start.init is None and (start.init_type == "random" or few)
+    return start.init is None and (start.init_type == "random" or not len(scene.points))
 
 
 def random_cube(start: StartSettings, scene: Scene) -> tuple[np.ndarray, float]:
@@ -285,14 +283,14 @@ def print_notes(
     """Prints what the user should know of the scene before the training begins. whole: it is not
     a part of another training, which has said how large photographs are."""
     start, run, antialiased = config.start, config.run, config.raster.antialiased
-    notes, points = [*scene.notes], len(scene.points)
-    if start.init_type == "sfm" and is_random(start, scene):
+    notes = [*scene.notes]
+    if start.init is None and start.init_type == "sfm" and not len(scene.points):
         centre, reach = random_cube(start, scene)
         shown = np.where(np.abs(centre) < 1e-3 * reach, 0, centre)
         around = "({:.3g}, {:.3g}, {:.3g})".format(*shown)
         notes.append(
-            f"{scene.name} has {'only ' * bool(points)}{points or 'no'} points: starting from "
-            f"{start.init_num_pts:,} random ones up to {reach:.3g} from {around} along each axis"
+            f"{scene.name} has no points: starting from {start.init_num_pts:,} random ones up to "
+            f"{reach:.3g} from {around} along each axis"
         )
     most = config.densify.cap_max
     given = None if run.resume or run.ckpt else start.init

@@ -145,7 +145,7 @@ class Trainer:
             self.keeper = Keeper(self.session, self.files, self.log, state)
             self._prepare_folder()
             self.watchers.open(self)
-            # which no step waits for; of a part, another run has said it
+            # no step waits for it; a part's notes were printed by the run of the whole scene
             self.photographs.look_for_blur(images, config.run.quiet or part is not WHOLE)
             self.log.startup_seconds = time.perf_counter() - self.log.started
         except BaseException:
