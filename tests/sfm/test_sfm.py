@@ -259,8 +259,9 @@ def test_photographs_become_a_scene(pycolmap, reconstructed):
 
 def test_a_video_becomes_a_scene(pycolmap, tmp_path, capsys):
     writer = VideoWriter(tmp_path / "walk.mp4", 320, 240, 10)
-    for number in range(8):
-        image = Image.open(COURTYARD / f"images/view_{number:04d}.jpg")
+    # both turns in the order of their angles, ten degrees apart
+    for name in np.reshape(VIEWS, (2, 6)).T.flat[:8]:
+        image = Image.open(COURTYARD / "images" / name)
         for _ in range(2):
             writer.write(np.asarray(image))
     writer.close()
@@ -269,8 +270,8 @@ def test_a_video_becomes_a_scene(pycolmap, tmp_path, capsys):
     scene = tmp_path / "walk"
     how = "sequential matching and incremental mapping"
     assert f"{how} on {CORES} threads, into {scene}" in said
-    # measured: 8, six times
-    assert len(load_scene(scene).views) >= 7, said
+    # measured: 8 of each of 20 such clips, with noise of up to 3 levels
+    assert len(load_scene(scene).views) == 8, said
 
 
 def test_photographs_beside_frames_are_not_replaced(pycolmap, tmp_path, monkeypatch):
