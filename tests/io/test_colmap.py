@@ -201,6 +201,12 @@ def test_points_that_are_not_finite_are_left_out(model, files):
         assert [found.tolist() for found in read_tracks(folder)] == [[0, 0], [5, 6]]
 
 
+def test_tracks_of_images_that_cannot_be(model):
+    folder = model({**TEXT, "points3D.txt": f"1 0 0 0 0 0 0 0.5 {10**30} 0\n"})
+    assert len(read_model(folder)[2].xyz) == 1
+    assert "points3D.txt:1: expected `POINT3D_ID" in refusal(read_tracks, folder)
+
+
 def test_points_of_a_ply_beside(model, tmp_path):
     head = "ply\nformat ascii 1.0\nelement vertex 1\n"
     head += "".join(f"property float {axis}\n" for axis in "xyz") + "end_header\n"

@@ -129,6 +129,7 @@ DAMAGE = [
     (changed(b"vertex", b"vortex"), "has no vertices"),
     (changed(b"float f_dc_0", b"list uint float f_dc_0"), "property f_dc_0 of vertex is a list"),
     (changed(b"property float x", b"property quad x"), "the PLY header has a line `property quad"),
+    (changed(b"float nx", b"float x"), "its header has property x twice; damaged"),
     (changed(b"format", b"comment"), "the PLY header names no format of data"),
     (changed(b"element vertex", LISTS_FIRST), "face with lists stand before vertex; write it with"),
     (header(1, "xyz") + bytes(12), "property f_dc_0 is missing; is this a mesh or a point cloud"),

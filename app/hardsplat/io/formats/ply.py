@@ -207,6 +207,8 @@ def _header(path: Path) -> tuple[list[Element], str, int]:
             case ["property", "list", _, _, name] if found:
                 found[-1].lists.append(name)
             case ["property", kind, name] if found and kind in _TYPES:
+                if name in found[-1].types:
+                    raise UserError(f"{path}: its header has property {name[:80]} twice; damaged")
                 found[-1].types[name] = (order or "") + _TYPES[kind]
             case ["ply"] | ["comment" | "obj_info", *_] | []:
                 pass

@@ -119,7 +119,7 @@ def read_points(path: Path) -> ColmapPoints:
 
 def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """(indices into read_points, ids of images) of every observation of a point."""
-    parse = lambda line: [int(word) for word in line.split()[8::2]]  # noqa: E731
+    parse = lambda line: [_id(word) for word in line.split()[8::2]]  # noqa: E731
     tracks = [ids for _, ids in _records(_lines(path), path, _POINT, parse)]
     lengths = np.array([len(ids) for ids in tracks], np.int64)
     ids = np.array([id for track in tracks for id in track], np.int64)
