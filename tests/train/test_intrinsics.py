@@ -9,6 +9,7 @@ import pytest
 from hardsplat.io.scenes.colmap import read_model, write_model
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera, Distortion
+from hardsplat.results.folder import archive_run
 from hardsplat.settings.presets import load_config
 from hardsplat.train import run_training as train
 from hardsplat.train.features.intrinsics import INTRINSICS_FILE, load_intrinsics, save_intrinsics
@@ -71,6 +72,8 @@ def test_held_out_views_have_refined_intrinsics(on_device, scene, tmp_path):
         wanted = given[i].params[0] * np.exp(found[0, 0])
         assert np.isclose(saved[i].params[0], wanted, rtol=1e-6)
     assert (run / "poses" / "transforms.json").is_file()
+    earlier = archive_run(run)
+    assert earlier and not load_intrinsics(earlier).any()
 
 
 DAMAGED = ["{", '{"cameras": []}', '{"cameras": [{"log_focal": 1}]}', "[" * 99999]
