@@ -157,8 +157,9 @@ def test_a_run_that_settles_ends_soon():
     assert not any(replace(whole, holds_back=False).is_look(n) for n in asked)
 
 
-def test_rates_fall_from_where_they_were_to_their_ends():
-    flat = TrainConfig().flat()
+@pytest.mark.parametrize("given", [{}, {"scales_lr": 0.0, "rates_hold": 0.2}])
+def test_rates_fall_from_where_they_were_to_their_ends(given):
+    flat = TrainConfig.of(**given).flat()
 
     def rate(plan, step):
         since, until = float(plan["since"]), float(plan["until"])

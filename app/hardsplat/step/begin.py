@@ -93,7 +93,7 @@ def rate_plans(
             last, since = np.float32(end * scale), 0
         warm_up = settings[rate.warm_up] if rate.warm_up else 0
         until = steps
-        if falls:
+        if falls and first:
             past = np.clip((falls[0] - since) / (steps - since), 0, 1)
             first, (since, until) = first * (last / first) ** past, falls
         for k in range(q.planes(settings["sh_degree"])):
