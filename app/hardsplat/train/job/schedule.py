@@ -46,7 +46,7 @@ class Averaging:
         last = self.strategy.steps
         if not self.steps:
             return last + 1
-        step = self.strategy.fixed_from(last - self.steps)
+        step = self.strategy.fixed_from(max(last - self.steps, 1))
         return last - (last - step) // self.every * self.every
 
     def next_sample(self, step: int) -> int:
