@@ -37,6 +37,9 @@ def test_settings_of_another_start_are_named_where_the_user_named_them(capsys):
     assert not capsys.readouterr().out
     print_notes(of(gradient="stochastic", strategy="none", block="1x1"), scene)
     assert "note: --gradient stochastic does not use --block\n" in capsys.readouterr().out
+    print_notes(of(prune_to=0.5, prune_to_iter=100), scene)
+    words = "note: --prune-to 0.5: not used, since pruning would begin at step 360 and end at 100"
+    assert words in capsys.readouterr().out
 
 
 def test_large_photographs_are_noted_where_no_factor_is_named(capsys, tmp_path):

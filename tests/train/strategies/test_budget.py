@@ -14,6 +14,7 @@ from hardsplat.tables.loss_terms import ordered
 from hardsplat.train import run_training as train
 from hardsplat.train.strategies import STRATEGIES, strategy
 from hardsplat.train.strategies.budget import THINNINGS
+from hardsplat.train.strategies.strategy import refine_settings
 from tests.helpers.refining import (
     MOMENTS,
     STATE,
@@ -171,6 +172,10 @@ def test_when_splats_are_thinned_out():
     assert due == [[], ["thin"], [], ["thin"]]
     assert [strategy.next_due(step) for step in (1200, 2000)] == [1400, 3000]
     assert strategy.scored(1999) and not strategy.scored(2009)
+    for steps in (3000, 1003):  # so short that there are fewer
+        strategy = strategy_of(config.changed(max_steps=steps))
+        thinned = refine_settings(strategy, 1.0)["thinned"]
+        assert thinned ** len(strategy.prunings()) == pytest.approx(0.1)
     for other in (TrainConfig.of(strategy="budget"), TrainConfig.of(prune_to=0.1, max_steps=900)):
         assert strategy_of(other).prunings() == []
 

@@ -35,7 +35,6 @@ from hardsplat.train.strategies.strategy import (
     RANKS,
     RESET,
     SCAN,
-    THINNINGS,
     Growing,
     Pipelines,
     Refining,
@@ -47,6 +46,7 @@ from hardsplat.train.strategies.strategy import (
     splat_planes,
 )
 
+THINNINGS = 5  # prunings in which splats come down to `prune_to`; fewer in the shortest runs
 # where --cap-max leaves the budget to the scene
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000
 _FOLDER, _IN_HOLES = "densify/budget", {"tickets": "holes"}

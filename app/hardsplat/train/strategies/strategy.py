@@ -24,7 +24,6 @@ from hardsplat.tables.formats import MOMENT_FORMATS
 Pipelines = Mapping[str, Pipeline]
 GROUP = int(contract.CONSTANTS["GROUP"])
 RANKS = ("flags", "flag_sums")
-THINNINGS = 5  # prunings in which the budget strategy comes down to `prune_to`
 SCAN = ComputePass("densify scan", "densify/scan.comp", ("counts", "flag_sums"), ("flag_sums",))
 # flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what
 # follows from it; places of the living alone
@@ -112,7 +111,6 @@ class Strategy:
     def fixed_from(self, step: int) -> int:
         """The first number of steps, `step` or more, after which nothing is due before the last
         one: splats stay the same ones from there on."""
-        step = max(step, 0)
         while step < self.steps and (due := self.next_due(step)) < self.steps:
             step = due
         return step
@@ -237,7 +235,7 @@ def refine_settings(strategy: Strategy, extent: float) -> np.ndarray:
         growth=strategy.growth_power,
         grow_least=min(GROW_LEAST, most),
         reset_opacity=RESET_OPACITY,
-        thinned=settings.budget.prune_to ** (1 / THINNINGS),
+        thinned=settings.budget.prune_to ** (1 / max(len(strategy.prunings()), 1)),
     )
 
 
