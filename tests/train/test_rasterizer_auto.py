@@ -1,7 +1,7 @@
 """--rasterizer auto: the rasterizer that draws a small scene, or makes a run's steps, fastest."""
 
 import json
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -68,7 +68,7 @@ class Stepping:
 
     def __init__(self, step=0, **ms):
         self.ms, self.step, self.asked, self.made = ms, step, [], []
-        self.batch_steps = 50
+        self.batch_steps, self.in_flight = 50, False
         timed = lambda name: name == "hardware"
         self.drawing = SimpleNamespace(rasterizer="hardware", has_timed_rows=timed)
         self.schedule = SimpleNamespace(strategy=SimpleNamespace(scored=lambda n: n % 10 == 9))
@@ -85,10 +85,15 @@ class Stepping:
 
     def run(self, steps):
         self.made.append((self.step, steps))
-        self.step += steps
+        self.step, self.in_flight = self.step + steps, True
 
     def drain(self):
-        pass
+        self.in_flight = False
+
+    @contextmanager
+    def off_clock(self):
+        assert not self.in_flight, "steps of the run would not count as training"
+        yield
 
 
 FIRST = [("hardware", False), ("tiled", False)]
@@ -110,7 +115,9 @@ def test_the_run_itself_is_timed(ms, chosen, asked):
     assert session.asked == [*asked, (chosen,)] and session.step <= 200
     assert tuner.trials == [{"step": 0, "splats": 300, "ms": ms, "chosen": chosen}]
     assert not tuner.due(9.0) and tuner.due(10.0)
-    assert tuner.choose(session, 5, 10.0, nullcontext) is None  # too few steps
+    session.run(50)
+    tuner.choose(session, 200, 10.0, session.off_clock)
+    assert tuner.choose(session, 5, 100.0, nullcontext) is None  # too few steps
     with pytest.raises(UserError, match="none of the rasterizers hardware, tiled runs on a"):
         RasterizerTuner(["hardware", "tiled"]).choose(Stepping(), 200, 1.0, nullcontext)
 

@@ -58,6 +58,7 @@ class RasterizerTuner:
         self._asked, names = work, self._may_win(work)
         if names == [before]:
             return None
+        session.drain()  # of steps that are no trial
         ms: dict[str, float] = {}
         for name in sorted(names, key=lambda name: name != before):
             with suppress(_Refused):
