@@ -28,6 +28,7 @@ from hardsplat.report import charts
 from hardsplat.results.metrics import decibels
 from hardsplat.settings.presets import config_from_file, load_config
 from hardsplat.step.photos import Photos
+from hardsplat.step.runner import LONGEST_BATCH
 from hardsplat.study.compare import NAME as COMPARISON
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train import run_training as train
@@ -438,6 +439,11 @@ def test_batches_are_as_short_as_one_buffer_asks_for(on_device, scene, tmp_path,
     assert rings == [10, 3]
     first, second = (tmp_path / name / "splats.ply" for name in ("any", "short"))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_two_batches_are_no_longer_than_the_ring_of_views(device, scene):
+    session = open_session(device, settings(scene, strategy="none", batch_steps=10_000))
+    assert session.batch_steps == LONGEST_BATCH
 
 
 def test_photographs_too_large(device, monkeypatch):

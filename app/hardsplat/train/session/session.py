@@ -27,7 +27,7 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.step.begin import view_order
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, allocate_loss, loss_terms
 from hardsplat.step.photos import Photos
-from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
+from hardsplat.step.runner import LONGEST_BATCH, BatchResult, PairDemand, StepRunner
 from hardsplat.train.features import parts_of
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
@@ -225,7 +225,7 @@ class Session:
     @property
     def batch_steps(self) -> int:
         """Most steps of a batch, for which photographs in flight have room."""
-        return min(self.job.config.run.batch_steps, self.photos.most_steps)
+        return min(self.job.config.run.batch_steps, self.photos.most_steps, LONGEST_BATCH)
 
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
