@@ -11,6 +11,8 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import load, path_of
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import save_splats
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import rate_plans, view_order
@@ -23,7 +25,7 @@ from hardsplat.train.measure.measure import Asked
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.watchers.log import Log
-from tests.helpers.training import same_state, settings
+from tests.helpers.training import same_state, settings, splats_of
 
 Shown = namedtuple("Shown", "psnr fitted_psnr")
 
@@ -300,6 +302,22 @@ def test_exposures_are_trained_where_light_differs(
     assert same_state(*ends)
     saved = load_config(None, {"data_dir": tmp_path / "differs", "resume": True})
     assert saved.exposure.exposure == "affine" and saved.exposure.exposure_until == 1
+
+
+def test_a_run_that_begins_again_has_its_first_splats_from_where_they_are_by_then(
+    on_device, scene, tmp_path, monkeypatch, small
+):
+    """The run before had left them in the same folder. A run that is resumed needs none."""
+    run, first = tmp_path / "run", splats_of(settings(scene), load_scene(scene))
+    save_splats(run / "splats.ply", first)
+    monkeypatch.setattr(validation, "LIGHT", -1.0)
+    changes = RUN | dict(exposure="auto", max_steps=16, save_steps=(4,), init=run)
+    assert train(settings(scene, run, **changes))["validation"]["color_gains"]
+    again = load_config(run / "config.toml").start.init
+    assert again == run / "earlier_1" / "splats.ply" and (run / "exposures.json").is_file()
+    again.unlink()
+    resumed = {"data_dir": run, "resume": True, "max_steps": 17}
+    assert train(load_config(None, resumed))["steps"] == 17
 
 
 @pytest.mark.parametrize("named", ["opacity_reg", "scale_reg", "opacity_decay"])

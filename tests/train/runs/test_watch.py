@@ -12,7 +12,9 @@ from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.formats.checkpoint import load
 from hardsplat.train import run_training as train
 from hardsplat.train.api import Progress
+from hardsplat.train.run.keeper import Keeper
 from hardsplat.train.run.trainer import Trainer
+from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.watch import Watcher
 from tests.helpers.tables import refuses
 from tests.helpers.training import settings
@@ -69,6 +71,23 @@ def test_a_watcher_saves_looks_and_stops(on_device, scene, tmp_path):
     assert load(tmp_path / "run" / "ckpts" / "ckpt_20.npz").step == 20
     resumed = train(settings(scene, tmp_path / "run", resume=True))
     assert resumed["steps"] == 30 and resumed["evaluations"][0]["step"] == 20
+
+
+def test_what_is_saved_in_a_measurement_has_what_its_step_does(
+    on_device, scene, tmp_path, monkeypatch
+):
+    done = []
+    for owner, name in ((Session, "refine"), (Keeper, "save")):
+        plain = getattr(owner, name)
+        noted = lambda self, name=name, plain=plain: (done.append(name), plain(self))
+        monkeypatch.setattr(owner, name, noted)
+
+    def ask(run):
+        if run.session.step == 10:
+            run.save()
+
+    train(settings(scene, tmp_path, max_steps=11, eval_steps=(10,)), [Told(ask)])
+    assert done[:2] == ["refine", "save"] and load(tmp_path / "ckpts/ckpt_10.npz").step == 10
 
 
 class Asks(Told):

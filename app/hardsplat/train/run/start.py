@@ -33,6 +33,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train.features.intrinsics import check_lenses
 from hardsplat.train.features.region import TrainedRegion
 from hardsplat.train.job.facts import DeviceFacts, Facts, NearPlane, ScenePart, training_views
+from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
@@ -116,7 +117,7 @@ class InitialSplats:
     """Splats that a run begins with: those of a checkpoint, or new ones. A thread makes new ones at
     once where the scene has points, or a file the splats.
 
-    count: how many there are at most.
+    count: how many there are at most. init: what has them where the settings name that.
     """
 
     def __init__(
@@ -127,18 +128,29 @@ class InitialSplats:
         background: Background,
     ):
         start, degree, most = config.start, config.model.sh_degree, config.densify.cap_max
-        self._make = lambda: initial_gaussians(start, scene, degree, config.run.seed, most)
+        self.init, seed = start.init, config.run.seed
+        self._make = lambda: initial_gaussians(
+            replace(start, init=self.init), scene, degree, seed, most
+        )
         self._checkpoint = checkpoint
         self._random = checkpoint is None and is_random(start, scene)
         self._begun: Future[Gaussians] | None = None
+        self._file: Path | None = None
         points = len(scene.points)
         self.count = start.init_num_pts if self._random else min(points, most or points)
         if checkpoint:
             self.count = checkpoint.splats
         elif start.init is not None:
-            self.count = open_splats(find_model(start.init)[0]).count
+            self._file = find_model(start.init)[0]
+            self.count = open_splats(self._file).count
         if not (checkpoint or self._random):
             self._begun = background.do("first splats", self._make, line="first splats")
+
+    def archived(self, folder: Path, earlier: Path) -> None:
+        """What an earlier run had left in the folder is in `earlier` now, from where a run that
+        begins again has its first splats."""
+        if self._file and not self._file.exists():
+            self.init = earlier / self._file.resolve().relative_to(folder.resolve())
 
     def restore_into(self, session: Session) -> Checkpoint:
         """Has the session begin with `state`, which is returned. Raises OutOfMemory, which says
@@ -185,7 +197,7 @@ def gather(
         near_plane = near_plane_of_cameras(config, scene.extent)
     elif config.start.init is None:
         near_plane = near_plane_of_points(config, views.depths(scene.points))
-    elif part.reports:
+    elif part.reports and not (config.run.resume or config.run.ckpt):
         near_plane = near_plane_of_init(config, config.start.init)
     return Facts(
         views,
@@ -306,6 +318,11 @@ def print_notes(
     if not (run.resume or run.ckpt) and (idle := _idle(config, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
+    budget, stop = config.densify.budget, config.densify.refine_stop_iter
+    if budget.prune_to < 1 and not Schedule(config).strategy.prunings():
+        when = f"pruning would begin at step {stop} and end at {budget.prune_to_iter}"
+        of = f"of {run.max_steps} (--refine-stop-iter, --prune-to-iter)"
+        notes.append(f"--prune-to {budget.prune_to:g}: not used, since {when} {of}")
     if config.poses.pose_opt and any(view.is_part for view in scene.views):
         notes.append("--pose-opt moves each of the six views of a panorama on its own")
     if idle := [n for n in ignored_options(config.raster, config.gradient) if n in config.typed]:

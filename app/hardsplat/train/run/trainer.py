@@ -30,7 +30,7 @@ from hardsplat.settings.option import flag
 from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
-from hardsplat.step.runner import BATCH_SECONDS, LONGEST_BATCH, BatchResult
+from hardsplat.step.runner import BATCH_SECONDS, BatchResult
 from hardsplat.train.features import inputs_of
 from hardsplat.train.features.region import region_of
 from hardsplat.train.job import validation
@@ -112,7 +112,8 @@ class Trainer:
         self.bar: Bar | None = None
         # what is freed on the device; threads, files and locks that are closed
         self._device_stack, self._host_stack = ExitStack(), ExitStack()
-        self._stop_wanted = False  # by a watcher
+        self._stop_wanted = self._save_wanted = False  # by a watcher
+        self._unrefined = 0  # the step after which something is still to be done
         self._interrupted = False  # by a signal, before the last step
         self._limit_noted = False
         self.folder = folder_of(config.run, config.scene)
@@ -211,12 +212,14 @@ class Trainer:
         ours = run.ckpt and self.folder.resolve() in run.ckpt.resolve().parents
         if not (run.resume or ours) and (earlier := archive_run(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
+            self._initial.archived(self.folder, earlier)
         self._save_settings()
         self.files.save_photographs()
 
     def _save_settings(self) -> None:
         """Saves the settings that repeat the run, which a resumed one must end by as well."""
         own = {"rasterizer": self.session.drawing.rasterizer, "resume": False}
+        own["init"] = self._initial.init  # which may have moved
         save_config(self.job.flat | own, self.folder / SAVED_NAME)
 
     # -- the steps ---------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ class Trainer:
                     self._watch()
                     if self.ending:
                         break
-                    stop = s.schedule.next_stop(s.step)
+                    stop = self._unrefined = s.schedule.next_stop(s.step)
                     self._choose_rasterizer(stop)
                     if s.step < stop:
                         s.run(self._batch_steps(stop))
@@ -254,6 +257,9 @@ class Trainer:
                     if s.schedule.averaging.is_sample(s.step):
                         s.average()
                     s.expire()
+                    self._unrefined = 0
+                    if self._save_wanted:
+                        self.save()
                     self.keeper.keep_state()
                     self.keeper.choose_for_report()
                 s.drain()
@@ -332,11 +338,11 @@ class Trainer:
     def _batch_steps(self, stop: int) -> int:
         """Steps of the next batch: as many as take BATCH_SECONDS, or what watchers want.
         Deterministic, no clock decides, since what a batch clips depends on its end."""
-        s, longest = self.session, min(self.session.batch_steps, LONGEST_BATCH)
+        s, longest = self.session, self.session.batch_steps
         seconds = min(BATCH_SECONDS, self.watchers.batch_seconds)
         steps = min(longest, max(1, seconds / max(s.runner.step_seconds, 1e-6)))
         if self.as_given.run.deterministic:
-            steps = min(s.batch_steps - s.step % s.batch_steps, LONGEST_BATCH)
+            steps = longest - s.step % longest
         return min(int(steps), stop - s.step)
 
     def _publish(self) -> None:
@@ -479,8 +485,11 @@ class Trainer:
         self._stop_wanted = True
 
     def save(self) -> None:
-        """A checkpoint and splats.ply, now."""
-        self.keeper.save()
+        """A checkpoint and splats.ply, now; before a refinement of the same step, after that, which
+        a resumed run must not miss."""
+        self._save_wanted = 0 < self._unrefined == self.session.step
+        if not self._save_wanted:
+            self.keeper.save()
 
     def example(self) -> Measured | None:
         """The first held-out view, measured now; None where none is held out, and while they all
