@@ -9,6 +9,8 @@ from scipy.spatial.transform import Rotation
 from hardsplat.cli import main
 from hardsplat.edit.shapes import Brush, Pinhole, Rectangle, Sphere, TurnedBox
 from hardsplat.edit.steps import Edit, EditStep, load_edit, save_edit, scale, turn
+from hardsplat.export.clean import clean
+from hardsplat.export.convert import convert
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
@@ -17,7 +19,7 @@ from hardsplat.results.model import find_model
 from hardsplat.train.measure.command import evaluate_run
 from tests.helpers.splat_files import points_of, result_of
 from tests.helpers.spoiling import survives_values
-from tests.helpers.tables import refusal, rows
+from tests.helpers.tables import refusal, refuses, rows
 
 SEED = 5
 QUAT = tuple(np.array([0.9, 0.1, -0.3, 0.2]) / np.sqrt(0.95))
@@ -121,14 +123,18 @@ def result(scene, tmp_path):
 
 
 def test_cameras_go_along_with_edited_splats(result, scene, tmp_path, on_device):
-    """An edit, and an edit of that, wherever they lie, look from them as the result does."""
+    """An edit, an edit of that, and what else is made of these, wherever they lie, look from them
+    as the result does."""
     first, second = tmp_path / "a.ply", tmp_path / "elsewhere" / "b.npz"
     words = f"edit {result} --up 1 2 3 --scale 2.5 --move 1 0 2 -o {first}"
     assert main(words.split()) == 0
     assert main(f"edit {first} --up z --scale 2 -o {second}".split()) == 0
+    third, fourth = tmp_path / "c.ply", tmp_path / "d.ply"
+    assert main(f"convert {second} {third} --up=-x".split()) == 0
+    clean(first, fourth, max_loss=0.0)
     given = load_scene(scene)
     before = evaluate_run(str(result), result_dir=tmp_path / "before")["psnr"]
-    for file, factor in ((first, 2.5), (second, 5)):
+    for file, factor in ((first, 2.5), (second, 5), (third, 5), (fourth, 2.5)):
         found, config = find_model(file)
         assert found == file and config.scene.data_dir == scene
         assert config.scene.near_plane == pytest.approx(0.01 * factor)
@@ -137,8 +143,13 @@ def test_cameras_go_along_with_edited_splats(result, scene, tmp_path, on_device)
         for view, other in zip(moved.views, given.views):
             for a, b in zip(view.camera.pixels(moved.points), other.camera.pixels(given.points)):
                 assert np.allclose(a, b) or np.allclose(a, factor * b)
-        after = evaluate_run(str(file), result_dir=tmp_path / f"{factor}")["psnr"]
+        after = evaluate_run(str(file), result_dir=tmp_path / file.stem)["psnr"]
         assert after == pytest.approx(before, abs=0.01)
+    # splats of the result again, in the place of edited ones
+    fourth.unlink()
+    refuses("d.ply.edit.json: exists", convert, result, fourth)
+    convert(result, fourth, overwrite=True, quiet=True)
+    assert not (tmp_path / "d.ply.edit.json").exists()
     (tmp_path / "a.ply.edit.json").unlink()
     assert find_model(first)[1].scene.data_dir is None
 

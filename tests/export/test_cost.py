@@ -70,7 +70,12 @@ def test_a_format_that_cannot_ask_for_the_filter_is_drawn_without(
 
 @pytest.mark.parametrize(
     "words",
-    ["convert --up z", "convert --crop sphere 0 0 0 1 --up x", "edit --scale 3 --up z --output"],
+    [
+        "convert --up z",
+        "convert --crop sphere 0 0 0 1 --up x",
+        "edit --scale 3 --up z --output",
+        "edit --scale 0.001 --output",
+    ],
 )
 def test_a_file_that_was_moved_is_seen_by_cameras_that_moved(run, tmp_path, capsys, words):
     command, *flags = words.split()

@@ -21,13 +21,13 @@ from hardsplat.io.formats import format_to_write
 from hardsplat.io.media.images import over
 from hardsplat.io.model import load_model
 from hardsplat.io.scenes.colmap import read_seen
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
+from hardsplat.results.edited import edited, leave_steps, scene_of, steps_beside
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.tables.pictures import BACKGROUNDS
@@ -172,14 +172,16 @@ def clean(
     format_to_write(path)
     if path.absolute() == file.absolute():
         raise UserError(f"{path}: would replace what is cleaned; name another file")
-    check_free(path, overwrite)
+    for each in (path, steps_beside(path)):
+        check_free(each, overwrite)
     s = config.scene
-    scene = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
+    scene, moved = scene_of(file, s, s.undistort), edited(file)[1]
     views, measured = (
         [scene.views[scene.train[i]] for i in spread(len(scene.train), most)]
         for most in (MOST_VIEWS, MEASURED)
     )
     points, seen = read_seen(scene_folder(s.data_dir), scene.origin)
+    points = moved.points(points)
     gaussians = load_model(file)
     antialiased = config.raster.antialiased
     with Renderer(config.run.device, "tiled", antialiased=antialiased) as renderer:
@@ -198,6 +200,7 @@ def clean(
     everything = load_splats(file)  # with the splats that show the sky, behind the others
     kept = np.delete(np.arange(len(everything)), order[:count])
     save_splats(path, everything[kept], antialiased)
+    leave_steps(path, file)
     unseen = int(evidence.unseen[order[:count]].sum())
     return Cleaned(path, len(gaussians), count, unseen, costs[0], costs[count])
 

@@ -20,14 +20,16 @@ from hardsplat.base.files import check_free, replacing, written
 from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, EditStep
+from hardsplat.edit.steps import turn as turn_by
 from hardsplat.export.contribution import SeenSplats, hidden
 from hardsplat.export.cost import Cost, cost_of
 from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, SplatStream, placed
-from hardsplat.io.formats.frames import UPS, to_ours, turned, upright
+from hardsplat.io.formats.frames import UPS, quaternion, to_ours, turned, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, load_splats, log_dropped, log_lost, note_filter, open_splats
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.results.edited import leave_steps, steps_beside
 from hardsplat.results.model import find_model
 
 log = logging.getLogger(__name__)
@@ -83,6 +85,9 @@ def convert(
     which all of them are read. Memory holds a piece of 32 768 splats besides, and per splat of the
     file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for
     bad input.
+
+    Where the source was edited, or `up` turns it, steps beside the target tell the scene, as those
+    of an edit do.
     """
     started = time.perf_counter()
     source, target = Path(source), Path(target)
@@ -92,8 +97,10 @@ def convert(
     row = format_to_write(target)
     if target.is_dir():
         raise UserError(f"{target}: is a folder; name a file")
-    check_free(target, overwrite)
+    for path in (target, steps_beside(target)):
+        check_free(path, overwrite)
     crops = [EditStep("keep", shape) for shape in shapes_from_flag("--crop", crop or ())]
+    by_flags = edit is None
     edit = Edit((*crops, *(edit.steps if edit else ())))
     if not 0 <= min_opacity <= 1:
         raise UserError(f"--min-opacity {min_opacity}: expected a number of 0 to 1")
@@ -154,6 +161,9 @@ def convert(
             out = replace(out, pieces=lambda: _shown(again, "writing", quiet))
         lost = row.write(stack.enter_context(replacing(target)), out)
     log_lost(target, count, lost)
+    if by_flags:  # else the caller leaves all steps
+        own = [turn_by(quaternion(upright(up)))] if up else []
+        leave_steps(target, source, (*crops, *own))
     before, size = format_to_read(source).size(source), target.stat().st_size
     done = Converted(splats.count, count, before, size, time.perf_counter() - started)
     if not measured:

@@ -16,7 +16,6 @@ from hardsplat.edit.steps import Edit, Similarity
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.masks import kept
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import load_images
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.model.camera import Camera
@@ -24,9 +23,10 @@ from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.pack import read_page
 from hardsplat.raster.renderer import Renderer
+from hardsplat.results.edited import edited, scene_of
 from hardsplat.results.model import run_of
 from hardsplat.settings.presets import SAVED_NAME
-from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train import focused_scene, load_intrinsics
 
@@ -93,8 +93,10 @@ def cost_of(
             cut = any(step.shape for step in edit.steps)
             seen, photos, words = _views(file, config, most, cut)
 
-            def drawn(g: Gaussians, cameras: Sequence[Camera], antialiased: bool) -> list:
-                near, images = config.scene.near_plane, []
+            def drawn(
+                g: Gaussians, cameras: Sequence[Camera], antialiased: bool, factor: float = 1.0
+            ) -> list:
+                near, images = factor * config.scene.near_plane, []
                 with Renderer(device, "tiled", antialiased=antialiased) as renderer:
                     renderer.keep(g)
                     for camera in through(cameras, "measuring", quiet):
@@ -107,7 +109,8 @@ def cost_of(
             before = drawn(source, seen, config.raster.antialiased)
             del source
             there = written()
-            after = drawn(there, [moved.camera(camera) for camera in seen], filtered)
+            cameras = [moved.camera(camera) for camera in seen]
+            after = drawn(there, cameras, filtered, moved.factor)
     except (UserError, MemoryError) as error:
         log.warning("note: what the file costs in quality is not measured: %s", error)
         return None
@@ -128,13 +131,14 @@ def _views(
     none."""
     folder, c = run_of(file), config.scene
     try:
-        scene = load_scene(scene_folder(c.data_dir), undistort=c.undistort, **c.reading)
+        scene = scene_of(file, c, c.undistort)
         if config.intrinsics.intrinsics_opt:
             scene = focused_scene(scene, load_intrinsics(folder))
     except UserError:
         if not (folder / REPORT).is_file():
             raise
-        cameras = read_page(folder / REPORT)[1]
+        moved = edited(file)[1]
+        cameras = [moved.camera(camera) for camera in read_page(folder / REPORT)[1]]
         chosen = [cameras[i] for i in spread(len(cameras), most)]
         return chosen, [], f"{len(chosen)} of its training views"
     numbers, kind = (scene.test, "held-out") if scene.test else (scene.train, "training")

@@ -11,11 +11,12 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.edit.shapes import numbers, shapes_from_flag
-from hardsplat.edit.steps import ENDING, Edit, EditStep, load_edit, on_floor, save_edit, upright
+from hardsplat.edit.steps import Edit, EditStep, load_edit, on_floor, save_edit, upright
 from hardsplat.edit.steps import scale as scaled
 from hardsplat.export.convert import Converted, convert
 from hardsplat.io.formats.frames import UPS, axis
 from hardsplat.io.splats import open_splats
+from hardsplat.results.edited import steps_beside
 from hardsplat.results.model import find_model
 
 
@@ -46,7 +47,7 @@ def edit_splats(
     """
     model = find_model(source)[0]
     target = Path(output) if output else model.parent / "edited.ply"
-    beside = target.with_name(target.name + ENDING)
+    beside = steps_beside(target)
     for path in (target, beside):
         check_free(path, overwrite)
     if target.resolve() == model.resolve():

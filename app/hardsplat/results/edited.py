@@ -3,12 +3,15 @@ stays known, by the file of steps beside them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.edit.steps import ENDING, Edit, Similarity, load_edit
+from hardsplat.edit.steps import ENDING, Edit, EditStep, Similarity, load_edit, save_edit
 from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.results.model import run_of
+from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
 
 _MOST = 100  # edits of edits
@@ -19,7 +22,7 @@ def edited(file: Path) -> tuple[Path, Similarity]:
     file itself and nothing for others. Raises UserError for files of steps that are damaged."""
     steps: tuple = ()
     for _ in range(_MOST):
-        beside = file.with_name(file.name + ENDING)
+        beside = steps_beside(file)
         if not beside.is_file():
             return file, Edit(steps).moved
         edit = load_edit(beside)
@@ -28,6 +31,23 @@ def edited(file: Path) -> tuple[Path, Similarity]:
             return file, Edit(steps).moved
         file = beside.parent / edit.of
     raise UserError(f"{file}: was edited of itself; delete {file.name}{ENDING}")
+
+
+def steps_beside(file: Path) -> Path:
+    """The file of the steps that left these splats, where there are any."""
+    return file.with_name(file.name + ENDING)
+
+
+def leave_steps(target: Path, source: Path, steps: Sequence[EditStep] = ()) -> None:
+    """Leaves the steps beside `target` by which its scene stays known: those of `source`, splats of
+    a run or made of them, and `steps`. Where neither moves anything there are none. Raises
+    UserError."""
+    first, beside = edited(source)[0], steps_beside(target)
+    moves = first != source or any(step.shape is None for step in steps)
+    if moves and (run_of(first) / SAVED_NAME).is_file():
+        save_edit(beside, steps, source)
+    else:
+        beside.unlink(missing_ok=True)
 
 
 def scene_of(file: Path, settings: SceneSettings, undistort: bool = True) -> Scene:

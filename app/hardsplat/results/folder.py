@@ -103,6 +103,8 @@ def _derived(folder: Path) -> set[Path]:
     for steps in folder.glob(f"*{_STEPS}"):
         splats = steps.with_name(steps.name.removesuffix(_STEPS))
         found |= {path for path in (steps, splats) if path.exists()}
+    # of splats that are not the last of a run: measurements and more
+    found |= {home for path in found if (home := path.with_suffix("")).is_dir()}
     return {path for path in found if not path.name.startswith("earlier_")}
 
 
