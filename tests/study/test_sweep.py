@@ -55,6 +55,9 @@ def test_every_combination_once(scene):
     settings = jobs[0].settings
     assert settings["eval_steps"] == [2, 4, 6] and settings["save_steps"] == []
     assert "result_dir" not in settings and json.loads(json.dumps(settings)) == settings
+    # a near plane that is named stays, another follows the scene
+    near = [few(scene), few(scene, near_plane=0.01)]
+    assert len({job.id for own in near for job in plan([Arm(None, own, {})])}) == 2
     (asked,) = plan([Arm(None, few(scene, eval_steps=(3,), save_steps=(5,)), {})])
     assert (asked.settings["eval_steps"], asked.settings["save_steps"]) == ([3], [5])
 

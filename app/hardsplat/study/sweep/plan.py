@@ -28,6 +28,8 @@ AXES = [
     for name, f in FIELDS.items()
     if name not in ("data_dir", *NOT_ITS_OWN) and (f.metadata["choices"] or kind(f) in (int, float))
 ]
+# settings whose values hold only where they are named
+LEFT_TO_SCENES = ("near_plane",)
 _NAME = 80  # characters of a folder's name that speak of its settings
 _PLAIN = re.compile(r"[\w .-]+")  # of which files can be named
 
@@ -140,7 +142,7 @@ def plan(arms: Sequence[Arm]) -> list[SweepJob]:
                 flat.pop("hybrid_threshold", None)
             settings = as_json(TrainConfig.of(**flat))
             varied = {**arm.names, **{name: flat[name] for name in axes if name in flat}}
-            key = identity(settings)
+            key = identity(settings, [name for name in named if name in LEFT_TO_SCENES])
             job = jobs.setdefault(key, SweepJob(key, _name(varied, key), varied, settings, named))
             if any(job.varied[n] != name for n, name in arm.names.items()):
                 both = " and ".join(f"{v['preset']} on {v['scene']}" for v in (job.varied, varied))
@@ -157,9 +159,9 @@ def as_json(config: TrainConfig) -> dict[str, Any]:
     return {n: str(v) if isinstance(v, Path) else v for n, v in as_lists.items()}
 
 
-def identity(settings: Mapping[str, Any]) -> str:
-    """A hash of all settings and of the version."""
-    all = json.dumps([__version__, settings], sort_keys=True)
+def identity(settings: Mapping[str, Any], named: Sequence[str] = ()) -> str:
+    """A hash of all settings and of the version. named: settings that a scene would choose."""
+    all = json.dumps([__version__, settings, *named], sort_keys=True)
     return hashlib.sha256(all.encode()).hexdigest()[:10]
 
 
