@@ -101,16 +101,14 @@ def parent(process: int) -> int:
     return int((open(f"/proc/{process}/stat").read().rpartition(")")[2].split())[1])
 
 
-def test_a_scaffold_begins_with_no_more_random_splats_than_it_may_have(
-    scene, tmp_path, monkeypatch
-):
+def test_a_scaffold_has_a_third_of_the_splats(scene, tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(
         "hardsplat.train.run.trainer.run_training", lambda config, **how: made.append(config)
     )
-    config = replace(settings(scene, init_type="random"), typed=frozenset({"near_plane"}))
+    config = replace(settings(scene), typed=frozenset({"near_plane"}))
     train_scaffold(config, load_scene(scene), tmp_path, 30, 60_000)
-    assert made[0].start.init_num_pts == made[0].densify.cap_max == 20_000
+    assert made[0].densify.cap_max == 20_000
     assert "near_plane" in made[0].typed  # the user's stays
 
 

@@ -134,6 +134,8 @@ def test_points_that_no_photograph_shows_are_told(capsys):
     job = decided(TrainConfig(), views, near_plane=nearer)
     assert job.config.scene.near_plane == nearer.plane == 5e-5 and nearer.why.startswith(said)
     assert decided(TrainConfig(), views).config.scene.near_plane == 0.01
+    # as does that of a run which is continued or repeated, whose settings were saved
+    assert near_plane_of_points(TrainConfig.of(near_plane=0.03), views.depths(points)) is None
     assert near_plane_of_cameras(TrainConfig(), 0.1) is near_plane_of_cameras(named, 0.01) is None
     assert near_plane_of_cameras(TrainConfig(), 0.01).plane == 1e-5
     with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):

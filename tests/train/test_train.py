@@ -81,6 +81,22 @@ def test_ctrl_c_while_photographs_are_read_leaves_no_folder(
     assert (there / "result").is_dir()
 
 
+def test_ctrl_c_before_the_first_step_leaves_a_run_to_continue(
+    on_device, scene, tmp_path, monkeypatch
+):
+    save = Trainer._save_settings
+    monkeypatch.setattr(Trainer, "_save_settings", lambda run: save(run) or os.kill(os.getpid(), 2))
+    with pytest.raises(KeyboardInterrupt):
+        train(settings(scene, tmp_path, max_steps=3))
+    monkeypatch.undo()
+    assert train(load_config(None, {"data_dir": tmp_path, "resume": True}))["steps"] == 3
+    (tmp_path / "ckpts/ckpt_0.npz").unlink()
+    (tmp_path / "ckpts/ckpt_3.npz").unlink()  # as of a run that was killed before its first one
+    again = "no checkpoint to resume from; begin again: hardsplat train --config .*config.toml"
+    resumed = load_config(None, {"data_dir": tmp_path, "resume": True})
+    refuses(again, train, resumed)
+
+
 @pytest.fixture(scope="module")
 def run(module_device, scene, tmp_path_factory):
     """(config, metrics) of a run of 80 steps that densifies, in its folder."""
@@ -268,6 +284,7 @@ MADE = [PAGE, COMPARISON, MESH, CLEAN, f"{LOD}/lod-meta.json", "splats.spz"]
 MADE += [*(f"{name}/a.jpg.png" for name in VIEWS), *(f"{name}.mp4" for name in AROUND), "walk.mp4"]
 MADE += ["ckpt_5_orbit.mp4", "splats_5/page.html", "walk/frame_00000.png", "mesh.mtl"]
 MADE += ["edited_2.ply", "edited_2.ply.edit.json", "mine.ply", "mine.ply.edit.json"]
+MADE += ["mine/eval.json", "clean/eval.json"]
 MADE += ["camera_path.json", "screenshot_001.png"]
 MINE = ["notes.txt", "other.ply", "old/x.png"]
 
@@ -558,6 +575,8 @@ def test_cap_max(on_device, scene, tmp_path, capfd):
     metrics = train(settings(scene, tmp_path / "few", max_steps=2, cap_max=120))
     assert metrics["splats"] == 120
     assert "note: starting from 120 of the scene's 300 points" in capfd.readouterr().out
+    own = dict(max_steps=2, cap_max=90, init_type="random")
+    assert train(settings(scene, tmp_path / "random", **own))["splats"] == 90
     given = tmp_path / "splats.ply"
     words = "begins with 420 splats, more than --cap-max 299: raise"
     refuses(words, train, settings(scene, tmp_path / "more", cap_max=299, init=given))

@@ -20,7 +20,7 @@ from hardsplat.io.scenes.poses import FOLDER as POSES
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.region import Region
 from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
-from hardsplat.settings.train import FIELDS, TrainConfig, scene_folder
+from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.tables import quantities
 from hardsplat.train import EXPOSURES_FILE, INTRINSICS_FILE, ScenePart, focused_scene, moved
 
@@ -46,7 +46,6 @@ def train_scaffold(
     own |= dict(data_factor=factor * config.scene.data_factor, cap_max=min(budget, most))
     own |= dict(sh_degree=min(1, config.model.sh_degree), early_stop=False)
     own |= dict(save_steps=(steps,), eval_steps=(steps,), exposure_until=1.0)
-    own |= dict(init_num_pts=min(config.start.init_num_pts, own["cap_max"]))
     from hardsplat.train import PhotographLoader, run_training  # which blocks import later
 
     # its factor is not the user's, to whom that of the whole scene was said
@@ -110,9 +109,7 @@ class Scaffold:
         own: dict[str, Any] = {"exposure": exposure, "exposure_until": until}
         if not (given.loss.opacity_reg or given.adam.opacity_decay):
             own["opacity_decay"] = self.opacity_decay
-        # a run that is resumed knows the value that the user named, not that it was named
-        changed = given.scene.near_plane != FIELDS["near_plane"].default
-        if "near_plane" not in given.typed and not changed:
+        if not given.names_near_plane:
             own["near_plane"] = self.config.scene.near_plane
         return given.changed(pose_opt=False, intrinsics_opt=False, **own)
 

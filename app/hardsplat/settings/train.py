@@ -62,6 +62,13 @@ class TrainConfig(Owner):
         """Other values of some settings, by their flat names."""
         return self.of(**self.flat() | flat)
 
+    @property
+    def names_near_plane(self) -> bool:
+        """Whether the near plane is not left to the scene: the user named it, or the run that is
+        continued or repeated, whose saved settings have the value alone."""
+        is_default = self.scene.near_plane == FIELDS["near_plane"].default
+        return "near_plane" in self.typed or not is_default
+
     def check_gradient(self) -> None:
         """UserError where splats would grow by statistics that the gradients do not come with, or
         quantities of photographs would have none."""

@@ -77,11 +77,16 @@ def _shows_an_object(scene: Scene) -> bool:
     return nothing and image.shape[2] == 4 and (image[..., 3] == 0).mean() > _TRANSPARENT
 
 
+def random_count(start: StartSettings, most: int) -> int:
+    """How many random splats there are. most: that the run may have; 0: any number."""
+    return min(start.init_num_pts, most or start.init_num_pts)
+
+
 def initial_gaussians(
     start: StartSettings, scene: Scene, sh_degree: int, seed: int = 42, most: int = 0
 ) -> Gaussians:
-    """Splats at the SfM points, random ones in a cube, or the model of a file. most: points of the
-    scene that are taken, at random; 0: all.
+    """Splats at the SfM points, random ones in a cube, or the model of a file. most: splats that
+    the run may have, so points of the scene that are taken, at random; 0: any number.
 
     Neighbours are visible together, so they are contiguous in memory, and those that they grow
     mostly are as well (docs/results/speed.md).
@@ -90,7 +95,7 @@ def initial_gaussians(
         return _given(start.init, sh_degree)
     points, colors = scene.points, scene.colors
     if is_random(start, scene):
-        rng, size = np.random.default_rng(seed), (start.init_num_pts, 3)
+        rng, size = np.random.default_rng(seed), (random_count(start, most), 3)
         centre, reach = random_cube(start, scene)
         points = centre + rng.uniform(-reach, reach, size)
         colors = rng.integers(0, 256, size)
@@ -137,7 +142,9 @@ class InitialSplats:
         self._begun: Future[Gaussians] | None = None
         self._file: Path | None = None
         points = len(scene.points)
-        self.count = start.init_num_pts if self._random else min(points, most or points)
+        self.count = min(points, most or points)
+        if self._random:
+            self.count = random_count(start, most)
         if checkpoint:
             self.count = checkpoint.splats
         elif start.init is not None:
@@ -224,7 +231,7 @@ def near_plane_of_points(config: TrainConfig, depths: np.ndarray) -> NearPlane |
         return None
     better = with_one_digit(PLANE_OF_NEAREST * np.quantile(depths, 0.01))
     what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than {near:g}"
-    if "near_plane" not in config.typed:
+    if not config.names_near_plane:
         return NearPlane(better, what)
     if hidden == 1:
         what = f"no training photograph shows a point that is farther than --near-plane {near:g}"
@@ -237,7 +244,7 @@ def near_plane_of_cameras(config: TrainConfig, extent: float) -> NearPlane | Non
     """A nearer plane, where that of the settings hides much around cameras of this extent, of which
     no points tell, and the user has not named it."""
     near = config.scene.near_plane
-    if "near_plane" in config.typed or near <= NEAR_OF_EXTENT * extent:
+    if config.names_near_plane or near <= NEAR_OF_EXTENT * extent:
         return None
     what = f"cameras are {extent:.2g} world units from one another, beside a near plane of {near:g}"
     return NearPlane(with_one_digit(PLANE_OF_EXTENT * extent), what)
@@ -247,7 +254,7 @@ def near_plane_of_init(config: TrainConfig, init: Path) -> NearPlane | None:
     """The near plane of the splats that a run begins with, where that is nearer, and the user has
     named none."""
     near = find_model(init)[1].scene.near_plane
-    if "near_plane" in config.typed or near >= config.scene.near_plane:
+    if config.names_near_plane or near >= config.scene.near_plane:
         return None
     return NearPlane(near, f"{init} has splats in small units")
 
@@ -263,7 +270,10 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
     if settings.resume:
         path = checkpoints.newest(folder)
         if path is None:
-            raise UserError(f"{folder}: no checkpoint to resume from; start without --resume")
+            again, saved = "start without --resume", folder / SAVED_NAME
+            if saved.is_file():
+                again = f"begin again: hardsplat train --config {shlex.quote(str(saved))}"
+            raise UserError(f"{folder}: no checkpoint to resume from; {again}")
     if path is None:
         return None
     start = checkpoints.load(path)
@@ -295,27 +305,29 @@ def print_notes(
     """Prints what the user should know of the scene before the training begins. whole: it is not
     a part of another training, which has said how large photographs are."""
     start, run, antialiased = config.start, config.run, config.raster.antialiased
-    notes = [*scene.notes]
-    if start.init is None and start.init_type == "sfm" and not len(scene.points):
+    notes, most = [*scene.notes], config.densify.cap_max
+    new, random = not (run.resume or run.ckpt), is_random(start, scene)
+    given = start.init if new else None
+    if new and random and start.init_type == "sfm":
         centre, reach = random_cube(start, scene)
         shown = np.where(np.abs(centre) < 1e-3 * reach, 0, centre)
         around = "({:.3g}, {:.3g}, {:.3g})".format(*shown)
         notes.append(
-            f"{scene.name} has no points: starting from {start.init_num_pts:,} random ones up to "
-            f"{reach:.3g} from {around} along each axis"
+            f"{scene.name} has no points: starting from {random_count(start, most):,} random ones "
+            f"up to {reach:.3g} from {around} along each axis"
         )
-    most = config.densify.cap_max
-    given = None if run.resume or run.ckpt else start.init
-    by_points = not (run.resume or run.ckpt or start.init or is_random(start, scene))
-    if by_points and 0 < most < len(scene.points):
-        of = f"{most:,} of the scene's {len(scene.points):,} points"
-        notes.append(f"starting from {of}, since the run may have no more splats")
+    first, of = len(scene.points), f"the scene's {len(scene.points):,} points"
+    if random:  # of the default no one needs to know
+        first = start.init_num_pts if "init_num_pts" in config.typed else 0
+        of = f"{first:,} random ones"
+    if new and start.init is None and 0 < most < first:
+        notes.append(f"starting from {most:,} of {of}, since the run may have no more splats")
     if given is not None and (was := find_model(given)[1].raster.antialiased) != antialiased:
         were, now = ("with", "without") if was else ("without", "with")
         notes.append(f"the splats of {given} were trained {were} --antialiased and go on {now} it")
-    if config.densify.strategy == "none" and not (run.resume or run.ckpt or given):
+    if config.densify.strategy == "none" and new and not given:
         notes.append("--strategy none keeps the first splats; --init RESULT trains a result on")
-    if not (run.resume or run.ckpt) and (idle := _idle(config, scene)):
+    if new and (idle := _idle(config, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
     budget, stop = config.densify.budget, config.densify.refine_stop_iter

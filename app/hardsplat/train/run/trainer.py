@@ -144,6 +144,8 @@ class Trainer:
             images = self._open_session(job)
             state = self._initial.restore_into(self.session)
             self.keeper = Keeper(self.session, self.files, self.log, state)
+            # from the first file on Ctrl-C leaves a run that can be continued
+            self._host_stack.enter_context(self.stopping)
             self._prepare_folder()
             self.watchers.open(self)
             # no step waits for it; a part's notes were printed by the run of the whole scene
@@ -230,7 +232,7 @@ class Trainer:
         what is trained."""
         s = self.session
         self.clock.begin("training")
-        with self._rescued(), self.stopping:
+        with self._rescued():
             with self._shown_bar(), self.log.training():
                 while s.step < s.schedule.steps:
                     self._wait_for_turn()

@@ -208,10 +208,7 @@ class SplatLimit:
         """Raises OutOfMemory, or UserError for --cap-max, when this many splats are too many from
         the start."""
         if self._most and n > self._most:
-            start, more = self._job.config.start, f"more than --cap-max {self._most:,}"
-            if start.init is None and start.init_type == "random":
-                lower = "lower --init-num-pts or raise --cap-max"
-                raise UserError(f"--init-type random begins with {n:,} splats, {more}: {lower}")
+            more = f"more than --cap-max {self._most:,}"
             raise UserError(f"the run begins with {n:,} splats, {more}: raise it")
         limit, why = self._limit(rasterizer)
         if n > limit:
