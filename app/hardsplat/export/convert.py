@@ -162,7 +162,7 @@ def convert(
         lost = row.write(stack.enter_context(replacing(target)), out)
     log_lost(target, count, lost)
     if by_flags:  # else the caller leaves all steps
-        own = [turn_by(quaternion(upright(up)))] if up else []
+        own = [turn_by(quaternion(upright(up)).tolist())] if up else []
         leave_steps(target, source, (*crops, *own))
     before, size = format_to_read(source).size(source), target.stat().st_size
     done = Converted(splats.count, count, before, size, time.perf_counter() - started)

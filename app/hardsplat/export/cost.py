@@ -24,7 +24,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.pack import read_page
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.edited import edited, scene_of
-from hardsplat.results.model import run_of
+from hardsplat.results.folder import run_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.pictures import BACKGROUNDS

@@ -17,7 +17,8 @@ from hardsplat.export.page import scene_of_page
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.page.export import view_header, write_stream_page
-from hardsplat.results.model import find_model, home_of, run_of
+from hardsplat.results.folder import run_of
+from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.presets import SAVED_NAME
 
 NAME = "lod"

@@ -34,7 +34,8 @@ from hardsplat.render.painter import UNITS, Legend, Painter
 from hardsplat.render.paths import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
 from hardsplat.render.streaming import StreamedSplats, sample, tree_of
 from hardsplat.results.edited import scene_of
-from hardsplat.results.model import find_model, run_of
+from hardsplat.results.folder import run_of
+from hardsplat.results.model import find_model
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.formats import FORMATS

@@ -10,7 +10,7 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.edit.steps import ENDING, Edit, EditStep, Similarity, load_edit, save_edit
 from hardsplat.io.scenes.scene import Scene, load_scene
-from hardsplat.results.model import run_of
+from hardsplat.results.folder import run_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
 

@@ -108,6 +108,11 @@ def _derived(folder: Path) -> set[Path]:
     return {path for path in found if not path.name.startswith("earlier_")}
 
 
+def run_of(file: Path) -> Path:
+    """The result folder of splats or a checkpoint, if they are of a run."""
+    return file.parent.parent if file.parent.name == "ckpts" else file.parent
+
+
 def is_complete(folder: Path, steps: int) -> bool:
     """Whether a run of so many steps has written all its files: metrics.json is the last of
     them."""

@@ -11,6 +11,7 @@ from hardsplat.io.formats.checkpoint import holds, newest
 from hardsplat.io.splats import open_splats
 from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.results.folder import run_of
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.layouts import layouts_of
@@ -84,11 +85,6 @@ def near_of(splats: Gaussians) -> float:
 
 def with_one_digit(distance: float) -> float:
     return float(f"{distance:.1g}")
-
-
-def run_of(file: Path) -> Path:
-    """The result folder of splats or a checkpoint, if they are of a run."""
-    return file.parent.parent if file.parent.name == "ckpts" else file.parent
 
 
 def home_of(file: Path) -> Path:

@@ -15,9 +15,9 @@ from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.results.edited import scene_of
-from hardsplat.results.folder import archive_run, check_folder, make_folder
+from hardsplat.results.folder import archive_run, check_folder, make_folder, run_of
 from hardsplat.results.metrics import held_out_views
-from hardsplat.results.model import find_model, home_of, run_of
+from hardsplat.results.model import find_model, home_of
 from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
