@@ -22,15 +22,21 @@ def print_interrupt(error: KeyboardInterrupt) -> int:
     return 128 + number
 
 
-class StopRequest:
-    """Turns the first Ctrl-C or SIGTERM into a wish that the loop grants between batches, where the
-    state is whole; the second one interrupts.
+_TRAINING = (
+    b"\nstopping: the steps that were started are finished and saved; "
+    b"Ctrl-C again ends at once and saves nothing more\n"
+)
 
-    asked: the number of that signal, or 0.
+
+class StopRequest:
+    """Turns the first Ctrl-C or SIGTERM into a wish that the loop grants between batches or frames,
+    where the state is whole; the second one interrupts.
+
+    said: printed at the first. asked: the number of that signal, or 0.
     """
 
-    def __init__(self):
-        self.asked = 0
+    def __init__(self, said: bytes = _TRAINING):
+        self.said, self.asked = said, 0
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
@@ -42,11 +48,7 @@ class StopRequest:
         if self.asked:
             raise KeyboardInterrupt(number)
         self.asked = number
-        os.write(
-            2,
-            b"\nstopping: the steps that were started are finished and saved; "
-            b"Ctrl-C again ends at once and saves nothing more\n",
-        )  # print is not safe in a signal handler
+        os.write(2, self.said)  # print is not safe in a signal handler
 
     def __exit__(self, *exception) -> None:
         if threading.current_thread() is threading.main_thread():

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.stop import StopRequest
 from hardsplat.edit.editor import MARKS, Editor
 from hardsplat.gpu.probe import open_device
 from hardsplat.raster.core.parameters import Parameters
@@ -131,7 +132,7 @@ def serve(
     shown = find(target, data_dir, **asked)
     degree, editor, version = shown.gaussians.sh_degree, shown.editor, 0
     starts = starts_of(shown.scene, shown.gaussians)
-    with suppress(KeyboardInterrupt), ExitStack() as stack:  # this is how it ends
+    with StopRequest(b"") as stopping, ExitStack() as stack:
         gpu = open_device(shown.config.run.device)
         stack.callback(gpu.close)
         parameters = Parameters(gpu, len(shown.gaussians), degree)
@@ -143,7 +144,7 @@ def serve(
         text = frames.server.gui.add_markdown(f"{len(shown.gaussians):,} splats")
         EditPanel(frames, editor)
         print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)
-        while not frames.closed:
+        while not (frames.closed or stopping.asked):
             if editor.version != version:
                 version = editor.version
                 gpu.wait_idle()

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.stop import StopRequest
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.streamed_sog import StreamedTree
@@ -23,7 +24,7 @@ def view(
     target: str | Path, data_dir: str | Path | None = None, max_splats: int | None = None, **asked
 ) -> None:
     """Shows it until the window is closed; see `find`. max_splats: as `render` has it. Raises
-    UserError for bad input and without a window."""
+    UserError for bad input and without a window; KeyboardInterrupt after Ctrl-C."""
     opened: list[Device] = []
 
     def device_of(config: TrainConfig) -> Device:
@@ -36,23 +37,26 @@ def view(
     loader = ThreadPoolExecutor(1, thread_name_prefix="opening")
     shown = _shown(found, gpu, max_splats)
     viewer: Viewer | None = None
-    try:
-        viewer = Viewer(gpu, _title(found), found.look, shown.inputs, folder=Path())
-        coming: Future[Viewable] | None = None
-        while not viewer.closed:
-            shown.turn(viewer)
-            if (path := viewer.take_opened()) and coming is None:
-                coming = loader.submit(find, path, None, tree_for, **asked)
-                viewer.facts.loading = True
-            if coming and coming.done() and viewer.idle:
-                viewer.facts.loading = False
-                shown = _next(coming, shown, viewer, max_splats)
-                coming = None
-    finally:
-        if viewer is not None:
-            viewer.close()
-        shown.close()
-        loader.shutdown(wait=False, cancel_futures=True)
+    with StopRequest(b"") as stopping:
+        try:
+            viewer = Viewer(gpu, _title(found), found.look, shown.inputs, folder=Path())
+            coming: Future[Viewable] | None = None
+            while not (viewer.closed or stopping.asked):
+                shown.turn(viewer)
+                if (path := viewer.take_opened()) and coming is None:
+                    coming = loader.submit(find, path, None, tree_for, **asked)
+                    viewer.facts.loading = True
+                if coming and coming.done() and viewer.idle:
+                    viewer.facts.loading = False
+                    shown = _next(coming, shown, viewer, max_splats)
+                    coming = None
+        finally:
+            if viewer is not None:
+                viewer.close()
+            shown.close()
+            loader.shutdown(wait=False, cancel_futures=True)
+    if stopping.asked:
+        raise KeyboardInterrupt(stopping.asked)
 
 
 def _next(
