@@ -37,6 +37,15 @@ def test_settings_of_another_start_are_named_where_the_user_named_them(capsys):
     assert not capsys.readouterr().out
     print_notes(of(gradient="stochastic", strategy="none", block="1x1"), scene)
     assert "note: --gradient stochastic does not use --block\n" in capsys.readouterr().out
+    bare = replace(scene, points=scene.points[:0])
+    for resumed in (False, True):
+        print_notes(of(resume=resumed), bare)
+        assert ("has no points: starting from" in capsys.readouterr().out) is not resumed
+    print_notes(of(refine_every=360), scene)
+    words = "note: --refine-every: no splats are added, since densifications would begin with step 360"
+    assert words in capsys.readouterr().out
+    print_notes(of(refine_every=359), scene)
+    assert not capsys.readouterr().out
     print_notes(of(prune_to=0.5, prune_to_iter=100), scene)
     words = "note: --prune-to 0.5: not used, since pruning would begin at step 360 and end at 100"
     assert words in capsys.readouterr().out

@@ -330,7 +330,13 @@ def print_notes(
     if new and (idle := _idle(config, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
-    budget, stop = config.densify.budget, config.densify.refine_stop_iter
+    densify, budget = config.densify, config.densify.budget
+    first = (densify.refine_start_iter // densify.refine_every + 1) * densify.refine_every
+    stop = min(densify.refine_stop_iter, run.max_steps)
+    named = sorted({"refine_start_iter", "refine_every"} & config.typed)
+    if named and densify.strategy != "none" and first >= stop:
+        when = f"densifications would begin with step {first} and end before {stop}"
+        notes.append(f"{', '.join(map(flag, named))}: no splats are added, since {when}")
     if budget.prune_to < 1 and not Schedule(config).strategy.prunings():
         when = f"pruning would begin at step {stop} and end at {budget.prune_to_iter}"
         of = f"of {run.max_steps} (--refine-stop-iter, --prune-to-iter)"
