@@ -219,14 +219,17 @@ def test_the_3d_filter_of_mip_splatting_is_in_what_is_drawn(tmp_path, caplog):
     assert caplog.messages == [f"{path}: {words}"]
 
 
+SIGNALLING = body(scale_1=1.25).replace(np.float32(1.25).tobytes(), b"\1\0\x80\x7f")
 UNUSABLE = {
     "NaN": (body(z=np.nan), "1 with NaN or infinite numbers"),
     "infinite": (body(f_rest_7=-np.inf), "1 with NaN or infinite numbers"),
+    "signalling NaN": (SIGNALLING, "1 with scales that are NaN or beyond float32"),
     "scale beyond float32": (body(scale_1=89), "1 with scales that are NaN or beyond float32"),
     "no rotation": (body(rot_0=0, rot_1=0, rot_2=0, rot_3=0), "1 with a rotation of zeros"),
 }
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("records, why", UNUSABLE.values(), ids=UNUSABLE)
 def test_a_splat_that_cannot_be_drawn_is_left_out_and_said(tmp_path, caplog, records, why):
     path = tmp_path / "a.ply"

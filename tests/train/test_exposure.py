@@ -206,7 +206,8 @@ def test_colours_of_cameras_on_the_host(tmp_path):
     away = lambda camera, image_of: np.abs(colors(camera, image) - image_of).max()
     assert away(1, wanted) < 1e-5 < 1e-2 < away(1, image)
     assert away(0, image) < 1e-6 and away(2, image) < 1e-6
-    for text in ("{", '{"cameras": [{"vignette_centre": [[0]]}]}', "[" * 99999):
+    centreless = path.read_text().replace("vignette_centre", "centre")
+    for text in (centreless, "{", '{"cameras": [{"vignette_centre": [[0]]}]}', "[" * 99999):
         path.write_text(text)
         refuses("is not what a run found", CameraResponse.load, tmp_path)
 

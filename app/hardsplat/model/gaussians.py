@@ -226,9 +226,10 @@ def activated(planes: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]
     scales, opacities = np.empty(logs.shape, np.float32), np.empty(len(logs), np.float32)
 
     def fill(part: slice) -> None:
-        with np.errstate(over="ignore"):
+        # NaN of files may be signalling ones
+        with np.errstate(over="ignore", invalid="ignore"):
             scales[part] = np.exp(np.asarray(logs[part], np.float64))
-        opacities[part] = logistic(np.asarray(logits[part], np.float64))
+            opacities[part] = logistic(np.asarray(logits[part], np.float64))
 
     in_blocks(len(logs), _BLOCK, fill)
     return scales, opacities

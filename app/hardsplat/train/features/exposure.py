@@ -108,6 +108,8 @@ class CameraResponse:
                 for name in COLORS
                 if cameras and name in cameras[0]
             }
+            if "vignette_falloff" in planes and "vignette_centre" not in planes:
+                raise ValueError
             for name, p in planes.items():
                 if p.shape[::2] != (COLORS[name], 4) or not np.isfinite(p).all():
                     raise ValueError
