@@ -194,6 +194,7 @@ def test_depths_that_cannot_be_used(scene, tracked):
         (path, flat, "expected one channel"),
         (huge, head, "not a usable depth map .*mmap length is greater than file size"),
         (given, b'{"view_0000": {"scale": "x"}}', "expected a scale and an offset"),
+        (given, b'{"view_0000": {"scale": 1e300, "offset": 0}}', "an offset is not finite"),
     ):
         file.write_bytes(content)
         refuses(words, known_of, tracked)

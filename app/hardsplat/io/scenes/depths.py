@@ -22,7 +22,7 @@ from hardsplat.io.scenes.colmap import model_folder, read_seen
 from hardsplat.io.scenes.masks import fitted, read_kept
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.source import composed
-from hardsplat.io.scenes.values import json_in
+from hardsplat.io.scenes.values import LARGEST, json_in
 from hardsplat.io.scenes.views import View
 
 FOLDER, PARAMETERS = "depths", "depth_params.json"
@@ -137,6 +137,6 @@ def _parameters(root: Path) -> dict[str, tuple[float, float]]:
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         what = "expected a scale and an offset for each photograph"
         raise UserError(f"{path}: {what} ({str(error)[:80]})") from None
-    if not np.isfinite(list(out.values())).all():
+    if not (np.abs(list(out.values())) <= LARGEST).all():
         raise UserError(f"{path}: a scale or an offset is not finite")
     return out
