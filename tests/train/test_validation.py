@@ -275,8 +275,10 @@ def test_a_run_that_settles_is_finished(
     resumed = {"data_dir": tmp_path / "run", "resume": True}
     with pytest.raises(UserError, match="has 16 steps already, of 16"):
         train(load_config(None, resumed))
-    # a length that is named is made
-    assert train(load_config(None, resumed | {"max_steps": 20}))["steps"] == 20
+    # a length that is named is made, by photographs that all were trained
+    longer = train(load_config(None, resumed | {"max_steps": 40}))
+    assert longer["steps"] == 40
+    assert longer["validation"]["looks"] == metrics["validation"]["looks"]
 
 
 def test_exposures_are_trained_where_light_differs(

@@ -159,7 +159,8 @@ class Facts:
     where the settings leave it to the scene and it needs another.
 
     Photographs that were held back, so far: settled: the step at which they ended the main phase;
-    0: they have not. decay: which they gave opacities. color_gains: dB by a fit of colours,
+    0: they have not. over: they have been trained, so that they tell nothing any more. decay: which
+    they gave opacities. color_gains: dB by a fit of colours,
     of each look that compared light; none before the last of them.
     """
 
@@ -171,5 +172,6 @@ class Facts:
     frozen: bool = False
     near_plane: NearPlane | None = None
     settled: int = 0
+    over: bool = False
     decay: float = 0.0
     color_gains: tuple[float, ...] = ()

@@ -201,7 +201,7 @@ def decide(config: TrainConfig, facts: Facts) -> Job:
             config = config.changed(**found.changes)
             decisions.append(found)
     views = facts.views
-    held = validation.held_views(config, len(views.cameras), views.faces)
+    held = validation.held_views(config, len(views.cameras), views.faces) if not facts.over else ()
     decay = facts.decay if validation.decays(config) else config.adam.opacity_decay
     return Job(
         config,

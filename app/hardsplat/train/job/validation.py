@@ -11,9 +11,9 @@ then. They alone decide three things:
   the others, while all rates fall to their ends and the splats are averaged.
 
 Where it still rises after half of `max_steps`, the run makes all of them. It trains all photographs
-in the second half, and opacities go on to decay as they did. `--max-steps` sets the length.
-Held-out views, which measure a run, have no part in this. docs/results/generalization.md has what
-each constant does.
+in the second half, and opacities go on to decay as they did, also where it is resumed with more
+steps. `--max-steps` sets the length. Held-out views, which measure a run, have no part in this.
+docs/results/generalization.md has what each constant does.
 """
 
 from __future__ import annotations

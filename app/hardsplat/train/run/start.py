@@ -34,7 +34,7 @@ from hardsplat.train.features.intrinsics import check_lenses
 from hardsplat.train.features.region import TrainedRegion
 from hardsplat.train.job.facts import DeviceFacts, Facts, NearPlane, ScenePart, training_views
 from hardsplat.train.job.schedule import Schedule
-from hardsplat.train.job.validation import whole_steps
+from hardsplat.train.job.validation import next_look, whole_steps
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
 
@@ -213,6 +213,7 @@ def gather(
         replace(part, region=region.region) if region else part,
         region.preferred(scene) if region else (),
         settled=log.settled,
+        over=bool(log.looks and log.steps) and log.steps[-1] >= next_look(log.looks[-1].step),
         decay=log.looks[-1].decay if log.looks else 0.0,
         near_plane=near_plane,
     )
