@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -331,17 +332,7 @@ def print_notes(
     if new and (idle := _idle(config, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
-    densify, budget = config.densify, config.densify.budget
-    first = (densify.refine_start_iter // densify.refine_every + 1) * densify.refine_every
-    stop = min(densify.refine_stop_iter, run.max_steps)
-    named = sorted({"refine_start_iter", "refine_every"} & config.typed)
-    if named and densify.strategy != "none" and first >= stop:
-        when = f"densifications would begin with step {first} and end before {stop}"
-        notes.append(f"{', '.join(map(flag, named))}: no splats are added, since {when}")
-    if budget.prune_to < 1 and not Schedule(config).strategy.prunings():
-        when = f"pruning would begin at step {stop} and end at {budget.prune_to_iter}"
-        of = f"of {run.max_steps} (--refine-stop-iter, --prune-to-iter)"
-        notes.append(f"--prune-to {budget.prune_to:g}: not used, since {when} {of}")
+    notes += _unused_steps(config)
     if config.poses.pose_opt and any(view.is_part for view in scene.views):
         notes.append("--pose-opt moves each of the six views of a panorama on its own")
     if idle := [n for n in ignored_options(config.raster, config.gradient) if n in config.typed]:
@@ -364,6 +355,20 @@ def size_notes(config: TrainConfig, scene: Scene) -> list[str]:
     what = f"photographs are trained at up to {side} pixels a side"
     factor = f"--data-factor {math.ceil(side / LARGE)}"
     return [f"{what}; {factor} makes them smaller, which trains faster"]
+
+
+def _unused_steps(config: TrainConfig) -> Iterator[str]:
+    """Where splats are neither added nor pruned, though settings that the user named ask for it."""
+    c, last = config.densify, config.run.max_steps
+    first, stop = (c.refine_start_iter // c.refine_every + 1) * c.refine_every, c.refine_stop_iter
+    named = sorted({"refine_start_iter", "refine_every"} & config.typed)
+    if named and c.strategy != "none" and first >= min(stop, last):
+        when = f"densifications would begin with step {first} and end before {min(stop, last)}"
+        yield f"{', '.join(map(flag, named))}: no splats are added, since {when}"
+    if c.budget.prune_to < 1 and not Schedule(config).strategy.prunings():
+        when = f"pruning would begin at step {stop} and end at {c.budget.prune_to_iter}"
+        of = f"of {last} (--refine-stop-iter, --prune-to-iter)"
+        yield f"--prune-to {c.budget.prune_to:g}: not used, since {when} {of}"
 
 
 def _idle(config: TrainConfig, scene: Scene) -> list[str]:
