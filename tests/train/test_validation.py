@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.io.formats.checkpoint import load, path_of
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
@@ -24,6 +24,8 @@ from hardsplat.train.job.validation import Look, has_settled, held_views, look, 
 from hardsplat.train.measure.measure import Asked
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.trainer import Trainer
+from hardsplat.train.session.session import Session
+from hardsplat.train.session.store import SplatStore
 from hardsplat.train.watchers.log import Log
 from tests.helpers.training import same_state, settings, splats_of
 
@@ -320,6 +322,25 @@ def test_a_run_that_begins_again_has_its_first_splats_from_where_they_are_by_the
     again.unlink()
     resumed = {"data_dir": run, "resume": True, "max_steps": 17}
     assert train(load_config(None, resumed))["steps"] == 17
+
+
+def test_a_run_that_has_no_memory_to_begin_again_is_saved(
+    on_device, scene, tmp_path, monkeypatch, small
+):
+    def full(store, *given):
+        raise OutOfMemory("no memory", "splats")
+
+    def again(session, *given):
+        monkeypatch.setattr(SplatStore, "open", full)
+        begin_again(session, *given)
+
+    begin_again = Session.begin_again
+    monkeypatch.setattr(Session, "begin_again", again)
+    monkeypatch.setattr(validation, "LIGHT", -1.0)
+    changes = RUN | dict(exposure="auto", max_steps=16, checkpoint_every=4)
+    with pytest.raises(OutOfMemory, match=r"no memory \(step 0\); step 0 with 300 .* is saved"):
+        train(settings(scene, tmp_path, **changes))
+    assert [path.name for path in (tmp_path / "ckpts").iterdir()] == ["ckpt_0.npz"]
 
 
 @pytest.mark.parametrize("named", ["opacity_reg", "scale_reg", "opacity_decay"])

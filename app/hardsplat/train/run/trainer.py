@@ -416,8 +416,8 @@ class Trainer:
         self.log.add_decisions(each for each in job.decisions if each not in self.job.decisions)
         self.log.forget()
         first = self._initial.state(self.session)
+        self.keeper.begin_again(first)  # which is what can be saved where memory gives out
         self.session.begin_again(job, first)
-        self.keeper.begin_again(first)
         self.watchers.begin_again()
         self._save_settings()
         if self.bar is not None:
