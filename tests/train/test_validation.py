@@ -5,6 +5,7 @@ import json
 from collections import namedtuple
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,13 +313,14 @@ def test_a_run_that_begins_again_has_its_first_splats_from_where_they_are_by_the
     on_device, scene, tmp_path, monkeypatch, small
 ):
     """The run before had left them in the same folder. A run that is resumed needs none."""
-    run, first = tmp_path / "run", splats_of(settings(scene), load_scene(scene))
+    run, first = Path("run"), splats_of(settings(scene), load_scene(scene))
+    monkeypatch.chdir(tmp_path)
     save_splats(run / "splats.ply", first)
     monkeypatch.setattr(validation, "LIGHT", -1.0)
     changes = RUN | dict(exposure="auto", max_steps=16, save_steps=(4,), init=run)
     assert train(settings(scene, run, **changes))["validation"]["color_gains"]
     again = load_config(run / "config.toml").start.init
-    assert again == run / "earlier_1" / "splats.ply" and (run / "exposures.json").is_file()
+    assert again == tmp_path / "run/earlier_1/splats.ply" and (run / "exposures.json").is_file()
     again.unlink()
     resumed = {"data_dir": run, "resume": True, "max_steps": 17}
     assert train(load_config(None, resumed))["steps"] == 17

@@ -219,9 +219,11 @@ class Trainer:
         self.files.save_photographs()
 
     def _save_settings(self) -> None:
-        """Saves the settings that repeat the run, which a resumed one must end by as well."""
+        """Saves the settings that repeat the run, from any folder, which a resumed one must end by
+        as well."""
         own = {"rasterizer": self.session.drawing.rasterizer, "resume": False}
-        own["init"] = self._initial.init  # which may have moved
+        begun = {"init": self._initial.init, "ckpt": self.config.run.ckpt}
+        own |= {name: path and path.absolute() for name, path in begun.items()}
         save_config(self.job.flat | own, self.folder / SAVED_NAME)
 
     # -- the steps ---------------------------------------------------------------------------------
