@@ -286,7 +286,7 @@ MADE += ["ckpt_5_orbit.mp4", "splats_5/page.html", "walk/frame_00000.png", "mesh
 MADE += ["edited_2.ply", "edited_2.ply.edit.json", "mine.ply", "mine.ply.edit.json"]
 MADE += ["mine/eval.json", "clean/eval.json"]
 MADE += ["camera_path.json", "screenshot_001.png"]
-MINE = ["notes.txt", "other.ply", "old/x.png"]
+MINE = ["notes.txt", "other.ply", "old/x.png", "masks/a.png"]
 
 
 def test_a_new_run_moves_an_earlier_one_aside(on_device, reports, scene, tmp_path, capfd):

@@ -18,8 +18,7 @@ from hardsplat.tables.layouts import layouts_of
 
 OF_A_RUN = ["config.toml", "metrics.json", "metrics.jsonl", "metrics.csv", "tensorboard"]
 OF_A_RUN += ["loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval"]
-OF_A_RUN += ["background.npz", "exposures.json", "intrinsics.json", "poses", "masks"]
-OF_A_RUN += ["renders", "ckpts"]
+OF_A_RUN += ["background.npz", "exposures.json", "intrinsics.json", "poses", "renders", "ckpts"]
 # what other commands make of a run where nothing else is asked of them: pages, levels of detail,
 # meshes, renders, splats in other formats, and what a window saves
 DERIVED = ["page.html", "compare.html", "lod", "mesh.*", "clean.ply", "splats.*", "splats_*"]

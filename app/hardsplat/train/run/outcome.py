@@ -99,7 +99,8 @@ def print_outcome(
     _log.debug("besides training: %s", besides_training(seconds))
     if place := metrics.get("region"):
         print(f"{place['splats']:,} of {place['of']:,} splats are in --region")
-    report = f"  report: {folder / REPORT}" if job.part.reports else ""
+    page = folder / REPORT  # which a full disk may lack
+    report = f"  report: {page}" if job.part.reports and page.is_file() else ""
     print(f"result: {folder}{report}")
     print(f"look around in it: hardsplat view {named}")
 
