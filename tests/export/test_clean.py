@@ -8,6 +8,7 @@ import pytest
 
 from hardsplat.export.clean import MAX_LOSS, clean, gather_evidence
 from hardsplat.io.scenes.colmap import read_seen
+from hardsplat.io.scenes.masks import kept
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View
 from hardsplat.io.splats import load_splats, save_splats
@@ -15,8 +16,11 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.train import run_training as train
+from tests.helpers.scenes import masked_scene
+from tests.helpers.splat_files import points_of, result_of
 from tests.helpers.tables import refuses
 from tests.helpers.training import settings
+from tests.oracle import psnr
 
 PLANTED = 6
 
@@ -45,6 +49,22 @@ def test_what_points_say_of_splats(device):
     assert found.floats.tolist() == [False, True, True]
 
 
+def test_what_masks_leave_out_is_not_measured(device, on_device, scene, tmp_path):
+    mask = np.zeros((24, 32), np.uint8)
+    mask[:, 16:] = 255
+    folder = masked_scene(scene, tmp_path, mask)
+    run = result_of(tmp_path / "run", points_of(scene), data_dir=folder)
+    opened, found = load_scene(folder), []
+    with Renderer(device, "tiled") as renderer:
+        for view in (opened.views[i] for i in opened.train):
+            image = np.clip(renderer.forward(points_of(scene), view.camera)[0], 0, 1)
+            photo = view.load()
+            counts = kept(photo)
+            assert not counts.all()
+            found.append(psnr(image, photo[..., :3] / 255, counts))
+    assert clean(run).before == pytest.approx(np.mean(found), abs=1e-3)
+
+
 def test_planted_floaters_go(on_device, outdoors, tmp_path):
     run = tmp_path / "run"
     train(settings(outdoors, run, max_steps=60, strategy="none", rasterizer="tiled"))
@@ -62,10 +82,10 @@ def test_planted_floaters_go(on_device, outdoors, tmp_path):
     save_splats(run / "splats.ply", everything)
     before = (run / "splats.ply").read_bytes()
     done = clean(run)
-    kept = load_splats(done.path)
+    others = load_splats(done.path)
     assert (run / "splats.ply").read_bytes() == before and done.path == run / "clean.ply"
-    assert len(kept) == done.read - done.removed
-    left = [p for p in planted.means if np.abs(kept.means - p).max(axis=1).min() < 1e-5]
+    assert len(others) == done.read - done.removed
+    left = [p for p in planted.means if np.abs(others.means - p).max(axis=1).min() < 1e-5]
     assert not left, f"{len(left)} of {PLANTED} floaters are left"
     assert done.after >= done.before - MAX_LOSS and done.removed < 0.7 * done.read
     more = clean(run, overwrite=True, max_loss=10.0)

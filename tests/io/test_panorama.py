@@ -82,7 +82,9 @@ def test_smaller_and_with_masks(tmp_path):
     mask = np.full((128, 256), 255, np.uint8)
     mask[96:] = 0  # what is lower than 45 degrees: the photographer
     Image.fromarray(mask).save(folder / "masks/0.png")
-    masked = {v.name: v for v in load_scene(folder).views}
+    opened = load_scene(folder)
+    masked, count = {v.name: v for v in opened.views}, len(opened.views) // len(FACES)
+    assert f"1 of {count} photographs have masks" in " ".join(opened.notes)
     up, down = (masked[f"images/0.png/{name}"].load() for name in ("up", "down"))
     kept = (down[..., 3] == 255).mean()
     assert up.shape[2] == 4 and (up[..., 3] == 255).all() and kept < 0.3, kept

@@ -21,6 +21,7 @@ from hardsplat.io.formats import format_to_write
 from hardsplat.io.media.images import over
 from hardsplat.io.model import load_model
 from hardsplat.io.scenes.colmap import read_seen
+from hardsplat.io.scenes.masks import kept
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
@@ -198,8 +199,8 @@ def clean(
             costs = _affordable(len(order), without, max_loss)
     count = max(costs)
     everything = load_splats(file)  # with the splats that show the sky, behind the others
-    kept = np.delete(np.arange(len(everything)), order[:count])
-    save_splats(path, everything[kept], antialiased)
+    left = np.delete(np.arange(len(everything)), order[:count])
+    save_splats(path, everything[left], antialiased)
     leave_steps(path, file)
     unseen = int(evidence.unseen[order[:count]].sum())
     return Cleaned(path, len(gaussians), count, unseen, costs[0], costs[count])
@@ -208,16 +209,18 @@ def clean(
 def _quality(
     views: list[View], config: TrainConfig, renderer: Renderer
 ) -> Callable[[Gaussians], float]:
-    """A function that measures splats: the mean PSNR of photographs, dB."""
+    """A function that measures splats: the mean PSNR of photographs where masks let them count,
+    dB."""
     behind, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
-    photos = [over(photo, behind) for photo in load_images(views, progress=False)]
+    loaded = load_images(views, progress=False)
+    photos = [(over(photo, behind), kept(photo)) for photo in loaded]
 
     def quality(gaussians: Gaussians) -> float:
         found = []
         renderer.keep(gaussians)
-        for view, photo in zip(views, photos, strict=True):
+        for view, (photo, counts) in zip(views, photos, strict=True):
             image, _ = renderer.forward(gaussians, view.camera, background=behind, near=near)
-            found.append(psnr(np.clip(image, 0, 1), photo / np.float32(255)))
+            found.append(psnr(np.clip(image, 0, 1), photo / np.float32(255), counts))
         return mean(found)
 
     return quality

@@ -282,8 +282,9 @@ def _resized_note(resized: Sequence[tuple[Posed, tuple[int, int]]], n: int) -> I
 def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[str]:
     """What the user may want to know of photographs as they are used, a line each."""
     n, mode = len(views), "ignored" if mask_mode == "ignore" else "transparent"
-    if with_mask := sum(view.mask is not None for view in views):
-        yield f"{with_mask} of {n} photographs have masks: black pixels are {mode}"
+    if with_mask := len({view.group for view in views if view.mask is not None}):
+        photographs = len({view.group for view in views})
+        yield f"{with_mask} of {photographs} photographs have masks: black pixels are {mode}"
     largest = max((size_of(view) for view in views), key=max)
     if data_factor > 1 and max(largest) < SMALL:
         left = f"leaves photographs of {by(largest)} pixels"
