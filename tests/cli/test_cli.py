@@ -190,6 +190,12 @@ def test_a_result_folder_is_no_scene(error_of, train, scene, tmp_path):
     assert error_of("train", scene, "--resume").startswith(f"{result}: {words} SCENE --result-dir")
     (result / "sparse").mkdir()
     train(scene)  # a scene that holds its own result
+    # of a run whose scene has moved
+    (run := tmp_path / "run").mkdir()
+    (run / "config.toml").write_text('data_dir = "gone"')
+    assert error_of("train", run, "--resume").endswith("has moved, name it: --data-dir SCENE")
+    config = train(str(run), "--resume", "--data-dir", scene)
+    assert (config.run.result_dir, config.scene.data_dir) == (run, result)
 
 
 def test_view_trains_on_without_a_window(stand_in, scene, capsys):

@@ -53,6 +53,8 @@ def handle(flags):
         from hardsplat.serve.door import address_of
 
         address_of(address)  # before anything else: the scene may have been taken for it
+    if flags.get("resume") and {"scene", "data_dir"} <= flags.keys() and "result_dir" not in flags:
+        flags["result_dir"] = flags.pop("scene")  # of a run whose scene has moved
     name_position(flags, "scene", "data_dir", "the scene is")
     values = settings(flags)
     photographs = values.get("data_dir")  # or a video, whose scene is the folder next to it
@@ -133,7 +135,8 @@ def require_scene(config):
     if folder is None:
         raise UserError(f"no scene given: hardsplat train SCENE, {A_SCENE}")
     if not folder.exists():
-        raise UserError(f"scene {folder} does not exist")
+        moved = "; where it has moved, name it: --data-dir SCENE" if config.run.resume else ""
+        raise UserError(f"scene {folder} does not exist{moved}")
     if folder.is_dir():
         check_listed(folder)
     saved = (folder / SAVED_NAME).is_file()
