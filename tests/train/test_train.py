@@ -82,12 +82,14 @@ def test_ctrl_c_while_photographs_are_read_leaves_no_folder(
 
 
 def test_ctrl_c_before_the_first_step_leaves_a_run_to_continue(
-    on_device, scene, tmp_path, monkeypatch
+    on_device, scene, tmp_path, monkeypatch, capfd
 ):
     save = Trainer._save_settings
     monkeypatch.setattr(Trainer, "_save_settings", lambda run: save(run) or os.kill(os.getpid(), 2))
-    with pytest.raises(KeyboardInterrupt):
-        train(settings(scene, tmp_path, max_steps=3))
+    for followed in (True, False):  # a command of several trainings says itself how to continue
+        with pytest.raises(KeyboardInterrupt):
+            train(settings(scene, tmp_path, max_steps=3), followed=followed)
+        assert ("continue with" in capfd.readouterr().out) is not followed
     monkeypatch.undo()
     assert train(load_config(None, {"data_dir": tmp_path, "resume": True}))["steps"] == 3
     (tmp_path / "ckpts/ckpt_0.npz").unlink()

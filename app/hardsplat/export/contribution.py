@@ -64,6 +64,8 @@ class SeenSplats:
         settings = config.scene
         if settings.data_dir is None:
             raise UserError(f"{result}: does not say which scene it was trained on")
+        if not settings.data_dir.exists():
+            raise UserError(f"{settings.data_dir}, the scene it was trained on, is not there")
         scene = load_scene(settings.data_dir, **settings.reading)
         gaussians = load_splats(file)
         if len(gaussians) < open_splats(file).count:

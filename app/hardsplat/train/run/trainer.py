@@ -74,7 +74,7 @@ def run_training(
     is trained.
     """
     with Trainer(config, watchers, device, photographs, clock, part) as run:
-        metrics = run.train()
+        metrics = run.train(followed)
         if followed and run.stopping.asked:
             raise KeyboardInterrupt(run.stopping.asked)
         return metrics
@@ -228,10 +228,10 @@ class Trainer:
 
     # -- the steps ---------------------------------------------------------------------------------
 
-    def train(self) -> dict:
+    def train(self, followed: bool = False) -> dict:
         """Makes all steps, or those up to a wish to stop, and what the last one leaves. Returns
         what metrics.json holds. Raises KeyboardInterrupt, with the signal's number, after saving
-        what is trained."""
+        what is trained. followed: see run_training; its command says how to continue."""
         s = self.session
         self.clock.begin("training")
         with self._rescued():
@@ -272,10 +272,9 @@ class Trainer:
                 with self.log.off_clock("files"):
                     self.write_last()
             metrics = self.write_results()
-            interrupted = bool(self.stopping.asked)
-            print_outcome(
-                metrics, self.folder, self.job, self.log, len(self.scene.test), interrupted
-            )
+            interrupted, views = bool(self.stopping.asked), len(self.scene.test)
+            if not (followed and interrupted and metrics["steps"] < metrics["wanted"]):
+                print_outcome(metrics, self.folder, self.job, self.log, views, interrupted)
             while self.watchers.lingering and not self.stopping.asked:
                 self.watchers.turn(wait=True)
         if self.stopping.asked and metrics["steps"] < metrics["wanted"]:
