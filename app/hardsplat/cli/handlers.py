@@ -97,11 +97,10 @@ def convert(flags):
 
 def _print_converted(done, target):
     left_out = f" of {done.read:,}" if done.written < done.read else ""
-    share = f"{done.size / done.size_before:.1f} times"
-    if done.size <= done.size_before:
-        share = f"1/{done.size_before / done.size:.1f} of"
-    if share in ("1/1.0 of", "1.0 times"):
-        share = "as large as"
+    smaller, larger = sorted((done.size, done.size_before))
+    ratio = f"{larger / smaller:.1f}"
+    share = f"1/{ratio} of" if done.size == smaller else f"{ratio} times"
+    share = "as large as" if ratio == "1.0" else share
     each = f"{done.size / max(done.written, 1):.1f} bytes each"
     size = f"{done.size / 1e6:.2f} MB, {share} what was read, in {done.seconds:.1f} s"
     print(f"{target}: {done.written:,}{left_out} splats in {each}, {size}")

@@ -160,8 +160,8 @@ class Facts:
 
     Photographs that were held back, so far: settled: the step at which they ended the main phase;
     0: they have not. over: they have been trained, so that they tell nothing any more. decay: which
-    they gave opacities. color_gains: dB by a fit of colours,
-    of each look that compared light; none before the last of them.
+    they gave opacities. color_gains: dB by a fit of colours, of each look that compared light; none
+    before the last of them.
     """
 
     views: Views

@@ -78,9 +78,9 @@ def _shows_an_object(scene: Scene) -> bool:
     return nothing and image.shape[2] == 4 and (image[..., 3] == 0).mean() > _TRANSPARENT
 
 
-def random_count(start: StartSettings, most: int) -> int:
-    """How many random splats there are. most: that the run may have; 0: any number."""
-    return min(start.init_num_pts, most or start.init_num_pts)
+def limited(count: int, most: int) -> int:
+    """How many of so many first splats there are. most: that the run may have; 0: any number."""
+    return min(count, most or count)
 
 
 def initial_gaussians(
@@ -96,7 +96,7 @@ def initial_gaussians(
         return _given(start.init, sh_degree)
     points, colors = scene.points, scene.colors
     if is_random(start, scene):
-        rng, size = np.random.default_rng(seed), (random_count(start, most), 3)
+        rng, size = np.random.default_rng(seed), (limited(start.init_num_pts, most), 3)
         centre, reach = random_cube(start, scene)
         points = centre + rng.uniform(-reach, reach, size)
         colors = rng.integers(0, 256, size)
@@ -142,15 +142,13 @@ class InitialSplats:
         self._random = checkpoint is None and is_random(start, scene)
         self._begun: Future[Gaussians] | None = None
         self._file: Path | None = None
-        points = len(scene.points)
-        self.count = min(points, most or points)
-        if self._random:
-            self.count = random_count(start, most)
         if checkpoint:
             self.count = checkpoint.splats
         elif start.init is not None:
             self._file = find_model(start.init)[0]
             self.count = open_splats(self._file).count
+        else:
+            self.count = limited(start.init_num_pts if self._random else len(scene.points), most)
         if not (checkpoint or self._random):
             self._begun = background.do("first splats", self._make, line="first splats")
 
@@ -315,8 +313,8 @@ def print_notes(
         shown = np.where(np.abs(centre) < 1e-3 * reach, 0, centre)
         around = "({:.3g}, {:.3g}, {:.3g})".format(*shown)
         notes.append(
-            f"{scene.name} has no points: starting from {random_count(start, most):,} random ones "
-            f"up to {reach:.3g} from {around} along each axis"
+            f"{scene.name} has no points: starting from {limited(start.init_num_pts, most):,} "
+            f"random ones up to {reach:.3g} from {around} along each axis"
         )
     first, of = len(scene.points), f"the scene's {len(scene.points):,} points"
     if random:  # of the default no one needs to know

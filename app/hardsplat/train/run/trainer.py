@@ -113,7 +113,7 @@ class Trainer:
         # what is freed on the device; threads, files and locks that are closed
         self._device_stack, self._host_stack = ExitStack(), ExitStack()
         self._stop_wanted = self._save_wanted = False  # by a watcher
-        self._unrefined = 0  # the step after which something is still to be done
+        self._unrefined = 0  # the step that a refinement or a measurement may still follow
         self._interrupted = False  # by a signal, before the last step
         self._limit_noted = False
         self.folder = folder_of(config.run, config.scene)
@@ -488,8 +488,8 @@ class Trainer:
         self._stop_wanted = True
 
     def save(self) -> None:
-        """A checkpoint and splats.ply, now; before a refinement of the same step, after that, which
-        a resumed run must not miss."""
+        """Saves a checkpoint and splats.ply: now, or, where this step is still to refine splats,
+        after that. A resumed run would miss it."""
         self._save_wanted = 0 < self._unrefined == self.session.step
         if not self._save_wanted:
             self.keeper.save()
