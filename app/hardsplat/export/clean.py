@@ -1,7 +1,8 @@
 """`hardsplat clean`: a result without its floaters.
 
-Floaters are splats that hang in space which photographs saw to be free, or that none of them shows.
-They matter little to the photographs, and stand in the way of every other view.
+Floaters are splats that hang in space which photographs saw to be free, that none of them shows, or
+that hide much of what a camera between two of them would see, and show them little. They stand in
+the way of every other view.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.base.progress import Bar, through
+from hardsplat.export.between import between, neighbours
 from hardsplat.export.cost import mean, psnr
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.media.images import over
@@ -38,6 +40,9 @@ from hardsplat.tables.pictures import BACKGROUNDS
 BEHIND, REACH = 0.1, 2.0
 NEAR = 0.5  # of the depth from which on a photograph shows points: what is nearer hangs before it
 UNSEEN = 0.02  # pixels of all photographs together, below which a splat is none of what they show
+# The share of an image between photographs that a splat hides, from which on it is asked for, and
+# how many times what photographs would lose without it that is where it floats.
+HIDES, MORE = 1e-3, 30.0
 # T alpha at points behind a splat that says that it floats, and how many times that at it
 LEAST, TIMES = 0.25, 2.0
 
@@ -48,12 +53,16 @@ class Evidence:
 
     pixels: the sum of T alpha over all photographs. near: that over photographs that show points
     only far behind it. free, held: T alpha at pixels of points that lie behind it, and at it.
+    hides: the largest mean of T alpha over an image between photographs. changes: the sum over
+    photographs of the mean by which each changes without it.
     """
 
     pixels: np.ndarray
     near: np.ndarray
     free: np.ndarray
     held: np.ndarray
+    hides: np.ndarray
+    changes: np.ndarray
 
     @property
     def unseen(self) -> np.ndarray:
@@ -62,15 +71,24 @@ class Evidence:
 
     @property
     def floats(self) -> np.ndarray:
-        """(N,) bool: it hangs in space that photographs saw to be free, or none shows it."""
+        """(N,) bool: it hangs in space that photographs saw to be free, none shows it, or it hides
+        much between them."""
         free = self.free > np.maximum(TIMES * self.held, LEAST)
-        return self.unseen | free | (self.near > self.pixels / 2)
+        return self.unseen | free | (self.near > self.pixels / 2) | self.hiding
+
+    @property
+    def hiding(self) -> np.ndarray:
+        """(N,) bool: it hides much between photographs, and shows them little."""
+        return self.hides > np.maximum(MORE * self.changes, HIDES)
 
     @property
     def doubt(self) -> np.ndarray:
-        """(N,) 0 to 1: how much speaks against that."""
+        """(N,) 0 to 1: how much speaks against that. Those that hide much have at most 0.5, since
+        they cost photographs least."""
         against = self.near + self.free
-        return np.where(self.unseen, 0, 1 - against / np.maximum(against + self.held, 1e-9))
+        doubt = 1 - against / np.maximum(against + self.held, 1e-9)
+        little = MORE * self.changes / np.maximum(self.hides, 1e-9)
+        return np.where(self.unseen, 0, np.where(self.hiding, little, 1 + doubt) / 2)
 
 
 def gather_evidence(
@@ -81,16 +99,17 @@ def gather_evidence(
     renderer: Renderer,
     near: float,
     quiet: bool,
+    background: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> Evidence:
     """points: (M, 3) of matching, world units. seen: which of them each photograph shows, by its
-    name. near: splats nearer than that are not drawn.
+    name. near: splats nearer than that are not drawn. background: colour behind all, 0..1.
 
     A photograph takes one draw. The gradient of the image by a splat's colour is T alpha, summed
     over the pixels with the weights of d_image. Its channels are 1, a mask of the points' pixels,
-    and their depths.
+    and their depths. Cameras between photographs take one each as well, and photographs another.
     """
     n = len(gaussians)
-    found = Evidence(*np.zeros((4, n), np.float32))
+    found = Evidence(*np.zeros((6, n), np.float32))
     zeros = np.zeros((n, 1, 3), np.float32)
     g = gaussians
     grey = Gaussians(g.means, g.quats, g.scales, g.opacities, zeros, check=False)
@@ -107,6 +126,17 @@ def gather_evidence(
         found.near[:] += np.where(own + reach < _near(camera, shown), pixels, 0)
         found.free[:] += np.where(behind, at_points, 0)
         found.held[:] += np.where(behind, 0, at_points)
+    cameras = [view.camera for view in views]
+    for a, b in through(neighbours(cameras), "looking between", quiet):
+        for camera in between(cameras[a], cameras[b]):
+            renderer.forward(grey, camera, near=near)
+            image = np.ones((camera.height, camera.width, 3), np.float32)
+            hidden = renderer.contributions(image)[:, 0] / image[..., 0].size
+            np.maximum(found.hides, hidden, out=found.hides)
+    renderer.keep(gaussians)
+    for camera in through(cameras, "comparing", quiet):
+        renderer.forward(gaussians, camera, background=background, near=near)
+        found.changes[:] += renderer.changes() / (3 * camera.width * camera.height)
     return found
 
 
@@ -186,7 +216,10 @@ def clean(
     gaussians = load_model(file)
     antialiased = config.raster.antialiased
     with Renderer(config.run.device, "tiled", antialiased=antialiased) as renderer:
-        evidence = gather_evidence(gaussians, views, points, seen, renderer, s.near_plane, quiet)
+        behind = BACKGROUNDS[s.background]
+        evidence = gather_evidence(
+            gaussians, views, points, seen, renderer, s.near_plane, quiet, behind
+        )
         quality = _quality(measured, config, renderer)
         order = np.flatnonzero(evidence.floats)
         order = order[np.lexsort((evidence.pixels[order], evidence.doubt[order]))]
