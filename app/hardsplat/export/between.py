@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.spatial.distance import cdist
+from scipy.spatial.transform import Rotation, Slerp
 
 from hardsplat.model.camera import Camera
 
@@ -15,35 +18,29 @@ WIDTH = 256  # px, at most, of their images
 
 def neighbours(cameras: Sequence[Camera]) -> list[tuple[int, int]]:
     """Pairs of cameras, of which none are turned by more than TURN, that join by the shortest lines
-    all that can be joined so: minimum spanning trees (Prim 1957)."""
+    all that can be joined so."""
+    if not cameras:
+        return []
     positions = np.array([camera.position for camera in cameras])
     poses = np.array([camera.w2c[:3, :3] for camera in cameras])
-    near = np.full(len(cameras), np.inf)  # distances to those that are joined
-    left, joined = np.ones(len(cameras), bool), np.zeros(len(cameras), int)
-    pairs, last = [], 0
-    for _ in cameras[1:]:
-        left[last] = False
-        alike = np.tensordot(poses, poses[last]) >= 1 + 2 * np.cos(np.radians(TURN))  # the trace
-        distances = np.linalg.norm(positions - positions[last], axis=1)
-        closer = alike & (distances < near)
-        near[closer], joined[closer] = distances[closer], last
-        last = int(np.flatnonzero(left)[np.argmin(near[left])])
-        if np.isfinite(near[last]):
-            pairs.append((int(joined[last]), last))
-    return pairs
+    traces = np.tensordot(poses, poses, ((1, 2), (1, 2)))
+    alike = traces >= 1 + 2 * np.cos(np.radians(TURN))
+    # to the tree, 0 is no line at all
+    lengths = cdist(positions, positions) + np.finfo(float).tiny
+    tree = minimum_spanning_tree(np.where(alike, lengths, 0)).tocoo()
+    return list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
 
 
 def between(first: Camera, second: Camera) -> list[Camera]:
-    """Pinholes at PLACES from the one to the other, with the first one's image, of at most WIDTH
-    px. Their turns are shares of that between both, or nearly."""
-    a, b = first.w2c[:3, :3], second.w2c[:3, :3]
+    """Pinholes at PLACES from the one to the other, and turned by these shares of the way, with the
+    first one's image, of at most WIDTH px."""
     width = min(first.width, WIDTH)
-    size = width, max(round(first.height * width / first.width), 1)
+    height = max(round(first.height * width / first.width), 1)
+    ends = Rotation.from_matrix([first.w2c[:3, :3], second.w2c[:3, :3]])
     found = []
-    for t in PLACES:
-        u, _, v = np.linalg.svd((1 - t) * a + t * b)
+    for t, pose in zip(PLACES, Slerp([0, 1], ends)(PLACES).as_matrix(), strict=True):
         w2c = np.eye(4)
-        w2c[:3, :3] = u @ v
-        w2c[:3, 3] = -w2c[:3, :3] @ ((1 - t) * first.position + t * second.position)
-        found.append(Camera(w2c, first.K, first.width, first.height).resized(*size))
+        w2c[:3, :3] = pose
+        w2c[:3, 3] = -pose @ ((1 - t) * first.position + t * second.position)
+        found.append(Camera(w2c, first.K, first.width, first.height).resized(width, height))
     return found

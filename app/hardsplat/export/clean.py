@@ -40,8 +40,8 @@ from hardsplat.tables.pictures import BACKGROUNDS
 BEHIND, REACH = 0.1, 2.0
 NEAR = 0.5  # of the depth from which on a photograph shows points: what is nearer hangs before it
 UNSEEN = 0.02  # pixels of all photographs together, below which a splat is none of what they show
-# The share of an image between photographs that a splat hides, from which on it is asked for, and
-# how many times what photographs would lose without it that is where it floats.
+# A splat floats that hides this share of an image between photographs or more, if that is so many
+# times the share by which all photographs together change without it.
 HIDES, MORE = 1e-3, 30.0
 # T alpha at points behind a splat that says that it floats, and how many times that at it
 LEAST, TIMES = 0.25, 2.0
