@@ -22,6 +22,7 @@ from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import rasterizer as hardware
 from hardsplat.raster.hardware.rows import Rows
 from hardsplat.raster.pictures import FIT_SCREEN_PASS, TENSOR_PASSES, show_pass
+from hardsplat.raster.shares import SHARE_PASSES
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.raster.tiled.lists import sorted_lists
 from hardsplat.raster.tiled.rows import TiledRows
@@ -44,7 +45,7 @@ BOTH = (True, False)
 def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on
     those."""
-    yield from (*probe.PASSES, GUI_PASS, FIT_SCREEN_PASS, *TENSOR_PASSES)
+    yield from (*probe.PASSES, GUI_PASS, FIT_SCREEN_PASS, *TENSOR_PASSES, *SHARE_PASSES)
     yield from _projections()
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)

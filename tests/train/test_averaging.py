@@ -8,10 +8,12 @@ import pytest
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import averages
 from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.model.between import between, neighbours
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import schedule
 from hardsplat.train.job.schedule import Schedule
+from hardsplat.train.session.store import GONE
 from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import open_session, same_state, settings
 
@@ -126,3 +128,53 @@ def test_splats_are_chosen_once_there_will_be_no_others(strategy, stop, chosen):
     run = Schedule(TrainConfig.of(data_dir=".", refine_start_iter=50, cap_max=900, **given))
     later = [n for n in range(run.chosen_from + 1, 1000) if run.strategy.due(n)]
     assert run.chosen_from == (850 if strategy == "none" else chosen) and not later
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        {"rasterizer": "hardware"},
+        {"rasterizer": "tiled", "antialiased": True},
+        {"rasterizer": "tiled", "deterministic": True},
+        {"rasterizer": "hardware", "packed": True},
+        {"rasterizer": "tiled", "out_of_core": "on"},
+        {"rasterizer": "hardware", "gradient": "stochastic"},
+    ],
+    ids=str,
+)
+def test_what_hides_the_view_between_photographs_is_transparent_at_the_end(device, scene, ways):
+    """A splat before a camera half way between two photographs, where neither shows it."""
+    own = settings(scene, max_steps=6, average_steps=0, strategy="none", **ways)
+    session = open_session(device, own)
+    cameras = session.job.views.cameras
+    pair = neighbours(cameras)[0]
+    middle = between(*(cameras[i] for i in pair))[1]
+    state = session.snapshot()
+    inside = np.linalg.inv(middle.w2c) @ [0, 0, 0.02 * session.job.views.extent, 1]
+    state.buffers["means"][0, 3] = inside[:3]
+    state.buffers["log_scales"][0, 3] = np.log(0.005 * session.job.views.extent)
+    state.buffers["logit_opacities"][0, 3] = 2
+    session.restore(state)
+    session.run(6)
+    session.drain()
+    before = session.snapshot().buffers
+    session.finish()
+    after = session.snapshot().buffers
+    for name, values in after.items():
+        wanted = before[name]
+        if name in ("logit_opacities", "adam_logit_opacities"):
+            wanted[..., 3, :] = GONE if name == "logit_opacities" else 0
+        np.testing.assert_array_equal(values, wanted, err_msg=name)
+
+
+def test_without_memory_to_find_what_hides_the_view_it_stays(device, scene, monkeypatch, capsys):
+    session = open_session(device, settings(scene, max_steps=2, average_steps=0, strategy="none"))
+    session.run(2)
+    session.drain()
+    before = session.snapshot()
+    monkeypatch.setattr(
+        "hardsplat.raster.shares.Shares", Mock(side_effect=OutOfMemory("no room", "splats"))
+    )
+    session.finish()
+    assert same_state(before, session.snapshot())
+    assert "between photographs stay: no room" in capsys.readouterr().out.replace("\n", "")

@@ -154,7 +154,6 @@ def test_scenes_and_renderers(start, small, opened):
         assert all(np.isfinite(values).all() for values in (image, *gradients.values()))
         shares = call("Renderer.contributions", renderer, weights=np.ones_like(image))
         assert shares.shape == (len(both), 3) and shares.max() > 0
-        assert call("Renderer.changes", renderer).shape == (len(both),)
         assert call("Renderer.times", renderer)
         call("Renderer.close", renderer)
 

@@ -35,8 +35,7 @@ _PURPOSES = {
     "target": "target target_minus layers shown values palette screen",
     "state": "state blocks unfinished fragment_lists fragments",
     "gradients": "d_splats2d d_blobs seen d_colors directions d_image camera_sums kept_colors "
-    "d_depths mean_steps splat_differences "
-    "sky_sums",
+    "d_depths mean_steps splat_differences shares sky_sums",
     "loss": "ssim_grads loss_sums loss_differences exposure_sums disparities depth_shares "
     "depth_settings color_moments color_map",
     "photographs": "photos photographs",
@@ -48,7 +47,7 @@ _PURPOSES = {
 KEPT = set(
     "frame counts indirect planes step_settings adam_settings refine_settings depth_settings "
     "rate_plans loss_terms views schedule history photos photographs disparities depth_shares "
-    "grow_stats score_stats d_splats2d ticket_counts tile_changes turn model_counts "
+    "grow_stats score_stats d_splats2d shares ticket_counts tile_changes turn model_counts "
     "model_indirect model_planes model_grow_stats model_score_stats sky_sums".split()
 )
 # Buffers of one kind of gradient only, see tables/gradients.py.

@@ -17,7 +17,6 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.base.progress import Bar, through
-from hardsplat.export.between import between, neighbours
 from hardsplat.export.cost import mean, psnr
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.media.images import over
@@ -30,6 +29,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
+from hardsplat.raster.shares import hiding, small_rasterizer
 from hardsplat.results.edited import edited, leave_steps, scene_of, steps_beside
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.train import TrainConfig, scene_folder
@@ -40,9 +40,6 @@ from hardsplat.tables.pictures import BACKGROUNDS
 BEHIND, REACH = 0.1, 2.0
 NEAR = 0.5  # of the depth from which on a photograph shows points: what is nearer hangs before it
 UNSEEN = 0.02  # pixels of all photographs together, below which a splat is none of what they show
-# A splat floats that hides this share of an image between photographs or more, if that is so many
-# times the share by which all photographs together change without it.
-HIDES, MORE = 1e-3, 30.0
 # T alpha at points behind a splat that says that it floats, and how many times that at it
 LEAST, TIMES = 0.25, 2.0
 
@@ -53,8 +50,7 @@ class Evidence:
 
     pixels: the sum of T alpha over all photographs. near: that over photographs that show points
     only far behind it. free, held: T alpha at pixels of points that lie behind it, and at it.
-    hides: the largest mean of T alpha over an image between photographs. changes: the sum over
-    photographs of the mean by which each changes without it.
+    hides: 1 and more of what hides the view between photographs.
     """
 
     pixels: np.ndarray
@@ -62,7 +58,6 @@ class Evidence:
     free: np.ndarray
     held: np.ndarray
     hides: np.ndarray
-    changes: np.ndarray
 
     @property
     def unseen(self) -> np.ndarray:
@@ -78,8 +73,8 @@ class Evidence:
 
     @property
     def hiding(self) -> np.ndarray:
-        """(N,) bool: it hides much between photographs, and shows them little."""
-        return self.hides > np.maximum(MORE * self.changes, HIDES)
+        """(N,) bool: it hides much between photographs, which show it little."""
+        return self.hides >= 1
 
     @property
     def doubt(self) -> np.ndarray:
@@ -87,7 +82,7 @@ class Evidence:
         they cost photographs least."""
         against = self.near + self.free
         doubt = 1 - against / np.maximum(against + self.held, 1e-9)
-        little = MORE * self.changes / np.maximum(self.hides, 1e-9)
+        little = 1 / np.maximum(self.hides, 1)
         return np.where(self.unseen, 0, np.where(self.hiding, little, 1 + doubt) / 2)
 
 
@@ -99,17 +94,16 @@ def gather_evidence(
     renderer: Renderer,
     near: float,
     quiet: bool,
-    background: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> Evidence:
     """points: (M, 3) of matching, world units. seen: which of them each photograph shows, by its
-    name. near: splats nearer than that are not drawn. background: colour behind all, 0..1.
+    name. near: splats nearer than that are not drawn.
 
     A photograph takes one draw. The gradient of the image by a splat's colour is T alpha, summed
     over the pixels with the weights of d_image. Its channels are 1, a mask of the points' pixels,
-    and their depths. Cameras between photographs take one each as well, and photographs another.
+    and their depths.
     """
     n = len(gaussians)
-    found = Evidence(*np.zeros((6, n), np.float32))
+    found = Evidence(*np.zeros((5, n), np.float32))
     zeros = np.zeros((n, 1, 3), np.float32)
     g = gaussians
     grey = Gaussians(g.means, g.quats, g.scales, g.opacities, zeros, check=False)
@@ -127,16 +121,11 @@ def gather_evidence(
         found.free[:] += np.where(behind, at_points, 0)
         found.held[:] += np.where(behind, 0, at_points)
     cameras = [view.camera for view in views]
-    for a, b in through(neighbours(cameras), "looking between", quiet):
-        for camera in between(cameras[a], cameras[b]):
-            renderer.forward(grey, camera, near=near)
-            image = np.ones((camera.height, camera.width, 3), np.float32)
-            hidden = renderer.contributions(image)[:, 0] / image[..., 0].size
-            np.maximum(found.hides, hidden, out=found.hides)
-    renderer.keep(gaussians)
-    for camera in through(cameras, "comparing", quiet):
-        renderer.forward(gaussians, camera, background=background, near=near)
-        found.changes[:] += renderer.changes() / (3 * camera.width * camera.height)
+    raster = small_rasterizer(renderer.device, renderer.parameters, cameras[0])
+    try:
+        found.hides[:] = hiding(raster, n, cameras, near)
+    finally:
+        raster.destroy()
     return found
 
 
@@ -216,10 +205,7 @@ def clean(
     gaussians = load_model(file)
     antialiased = config.raster.antialiased
     with Renderer(config.run.device, "tiled", antialiased=antialiased) as renderer:
-        behind = BACKGROUNDS[s.background]
-        evidence = gather_evidence(
-            gaussians, views, points, seen, renderer, s.near_plane, quiet, behind
-        )
+        evidence = gather_evidence(gaussians, views, points, seen, renderer, s.near_plane, quiet)
         quality = _quality(measured, config, renderer)
         order = np.flatnonzero(evidence.floats)
         order = order[np.lexsort((evidence.pixels[order], evidence.doubt[order]))]

@@ -269,18 +269,6 @@ class Renderer:
         found = self._differentiate(camera, weights, len(gaussians), of=("sh0",))
         return found["sh0"][0] / np.float32(SH_C0)
 
-    def changes(self) -> np.ndarray:
-        """(N,) float32, 0 or more: by how much the sum of the last forward()'s image of one camera
-        changes without each splat."""
-        if self._rendered is None:
-            raise RuntimeError("changes() needs a forward() before it")
-        gaussians, (camera,), _ = self._rendered
-        ones = np.ones((camera.height, camera.width, 3), np.float32)
-        found = self._differentiate(camera, ones, len(gaussians), of=("logit_opacities",))
-        # the image is linear in each opacity o, whose logit has the slope o (1 - o)
-        rest = 1 / (1 + np.exp(gaussians.logit_opacities.astype(np.float64)))
-        return _through(np.abs(found["logit_opacities"][0, :, 0]), rest)
-
     def _differentiate(
         self, camera: Camera, d_image: np.ndarray, n: int, of: Collection[str] = ()
     ) -> dict[str, np.ndarray]:

@@ -149,7 +149,7 @@ class RunFiles:
         self.background.do("learnt", partial(save_found, found))
 
     def import_report(self) -> None:
-        """Has what draws the report imported, once: it takes half a second."""
+        """Has what ends a run and draws the report imported, once: it takes half a second."""
         if self._curves is None and self.job.part.reports:
             self._curves = self.background.do("report", _import_report, line="report")
 
@@ -270,6 +270,7 @@ def _bytes_of(arrays: Mapping[str, np.ndarray]) -> int:
 
 
 def _import_report() -> CurvesAhead | None:
+    import hardsplat.model.between  # noqa: F401, of Session.finish
     from hardsplat.report.run import prepare
 
     with suppress(Exception):  # what fails here does so again at the end, which says it

@@ -42,6 +42,7 @@ def metrics_of(session: Session, log: Log, trials: Sequence[dict], folder: Path)
         "steps": session.step,
         "wanted": session.schedule.steps,
         "splats": session.store.count(),
+        "faded": session.faded,
         "seconds": {"startup": log.startup_seconds, "training": seconds},
         "steps_per_second": session.step / seconds if seconds else None,
         "clipped_steps": session.pairs.clipped_steps,

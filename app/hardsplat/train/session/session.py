@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from tqdm import tqdm
 
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory, undone
@@ -24,6 +25,7 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.rasterizer import Rasterizer
+from hardsplat.raster.shares import hiding, small_rasterizer
 from hardsplat.step.begin import view_order
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, allocate_loss, loss_terms
 from hardsplat.step.photos import Photos
@@ -86,6 +88,7 @@ class Session:
     ):
         self.device, self.photos, self._on_batch = device, photos, on_batch
         self.width, self.height = job.views.canvas
+        self.faded = 0
         self._lasting, self._owned, self._freeing = Owned(), Owned(), threading.Lock()
         self._visible, self.pairs = VisibleShare(job), PairDemand(len(job.views.cameras))
         self.pairs.use(job.rasterizers[0])
@@ -279,10 +282,27 @@ class Session:
 
     def finish(self) -> None:
         """Splats become their averages, where those are kept, after all that was queued; directions
-        that no photograph saw get the colours around them."""
+        that no photograph saw get the colours around them. What hides the view between photographs
+        becomes transparent, where there is memory to find it."""
         self.drain()
         self.device.wait_idle()
         self.store.finish()
+        self._clear_view()
+
+    def _clear_view(self) -> None:
+        cameras, near = self.job.views.cameras, self.job.config.scene.near_plane
+        store, raster, own = self.store, self.raster, Owned()
+        try:
+            if self.drawing.working or not raster.projection.differentiates:
+                raster = own.add(small_rasterizer(self.device, store.parameters, cameras[0]))
+            hides = hiding(raster, store.count(), cameras, near, self.resources) >= 1
+        except OutOfMemory as error:
+            tqdm.write(f"note: splats that hide the view between photographs stay: {error}")
+        else:
+            self.faded = int(hides.sum())
+            store.fade(hides)
+        finally:
+            own.destroy()
 
     # -- drawing -----------------------------------------------------------------------------------
 

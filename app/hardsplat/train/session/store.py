@@ -26,6 +26,7 @@ from hardsplat.train.job.job import Job
 # capacity: so many times the splats that it was made for, and so many more, since each growth takes
 # a tenth of a second
 TIMES, MORE = 1.25, 150_000
+GONE = -10.0  # logit of an opacity that is not drawn
 Allocate = Callable[[str, tuple[int, ...]], np.ndarray]
 
 
@@ -163,6 +164,15 @@ class SplatStore:
         """The trained values of splats of these names."""
         n = self.count()
         return {name: self.parameters.read(name, n) for name in names}
+
+    def fade(self, which: np.ndarray) -> None:
+        """Makes splats transparent, for good: what is not drawn has no gradient. which: (N,)
+        bool."""
+        for name, value in (("logit_opacities", GONE), ("adam_logit_opacities", 0.0)):
+            if which.any():
+                values = self.parameters.read(name, len(which))
+                values[..., which, :] = value
+                self.parameters.write(name, values)
 
     def trained(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels."""

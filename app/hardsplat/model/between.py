@@ -13,12 +13,11 @@ from hardsplat.model.camera import Camera
 
 PLACES = 0.25, 0.5, 0.75  # on the line from one photograph to the next
 TURN = 60.0  # degrees from one photograph to the next, at most
-WIDTH = 256  # px, at most, of their images
 
 
 def neighbours(cameras: Sequence[Camera]) -> list[tuple[int, int]]:
     """Pairs of cameras, of which none are turned by more than TURN, that join by the shortest lines
-    all that can be joined so."""
+    all that can be joined so; the farthest from each other first."""
     if not cameras:
         return []
     positions = np.array([camera.position for camera in cameras])
@@ -28,19 +27,18 @@ def neighbours(cameras: Sequence[Camera]) -> list[tuple[int, int]]:
     # to the tree, 0 is no line at all
     lengths = cdist(positions, positions) + np.finfo(float).tiny
     tree = minimum_spanning_tree(np.where(alike, lengths, 0)).tocoo()
-    return list(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
+    order = np.argsort(-tree.data, kind="stable")
+    return list(zip(tree.row[order].tolist(), tree.col[order].tolist(), strict=True))
 
 
 def between(first: Camera, second: Camera) -> list[Camera]:
     """Pinholes at PLACES from the one to the other, and turned by these shares of the way, with the
-    first one's image, of at most WIDTH px."""
-    width = min(first.width, WIDTH)
-    height = max(round(first.height * width / first.width), 1)
+    first one's image."""
     ends = Rotation.from_matrix([first.w2c[:3, :3], second.w2c[:3, :3]])
     found = []
     for t, pose in zip(PLACES, Slerp([0, 1], ends)(PLACES).as_matrix(), strict=True):
         w2c = np.eye(4)
         w2c[:3, :3] = pose
         w2c[:3, 3] = -pose @ ((1 - t) * first.position + t * second.position)
-        found.append(Camera(w2c, first.K, first.width, first.height).resized(width, height))
+        found.append(Camera(w2c, first.K, first.width, first.height))
     return found

@@ -1,0 +1,137 @@
+"""Shares of images that splats have, and splats that hide the view between photographs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.base.errors import undone
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import Owned, allocate_all, destroy_all
+from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import spread
+from hardsplat.raster.core.frame import camera_data, frame_data
+from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.rasterizer import Rasterizer
+from hardsplat.raster.core.sinks import STORE
+from hardsplat.raster.tiled.rasterizer import TiledRasterizer, first_runnable
+from hardsplat.raster.tiled.rows import TiledOptions
+
+WIDTH = 256  # px, at most, of images in which splats have shares
+LONGEST, VIEWS = 40, 1000  # lines that are looked at, and photographs; at most
+# A splat hides the view that hides this share of an image between photographs or more, if that is
+# so many times its share of all photographs together.
+HIDES, TIMES = 1e-4, 3.0
+
+
+def _share_pass(between: bool) -> ComputePass:
+    reads, writes = ("counts", "seen", "d_splats2d", "shares"), ("d_splats2d", "shares")
+    name = f"take shares{' between' * between}"
+    return ComputePass(name, "picture/shares.comp", reads, writes, {"BETWEEN": between})
+
+
+SHARE_PASSES = _share_pass(False), _share_pass(True)
+
+
+def hiding(
+    raster: Rasterizer,
+    n: int,
+    cameras: Sequence[Camera],
+    near: float,
+    others: Mapping[str, Buffer | Image] = {},
+) -> np.ndarray:
+    """(n,) float32: 1 and more of the splats that hide the view between photographs.
+
+    raster: draws these n splats, and has a backward draw. cameras: of the photographs. near: splats
+    nearer than that are not drawn, world units. others: what the backward draw needs besides, see
+    Sink. A splat's share of an image is the mean of its T alpha, which is what the mean of a colour
+    changes by. Raises OutOfMemory.
+    """
+    from hardsplat.model.between import between, neighbours  # takes a third of a second
+
+    shares = Shares(raster, n, near, others)
+    try:
+        some = [cameras[i] for i in spread(len(cameras), VIEWS)]
+        for camera in some:
+            shares.add(camera, False)
+        for a, b in neighbours(some)[:LONGEST]:
+            for camera in between(some[a], some[b]):
+                shares.add(camera, True)
+        shown, hidden = shares.read().T
+    finally:
+        shares.destroy()
+    return hidden / np.maximum(TIMES * len(cameras) / max(len(some), 1) * shown, HIDES)
+
+
+def small_rasterizer(device: Device, splats: Parameters, camera: Camera) -> TiledRasterizer:
+    """One for `hiding`, with images of that camera's shape; it is the caller's. Raises
+    OutOfMemory."""
+    options = first_runnable(device, TiledOptions(tile_backward="gather"))
+    return TiledRasterizer(device, splats, *_size(camera.width, camera.height), options, STORE)
+
+
+def _size(width: int, height: int) -> tuple[int, int]:
+    small = min(width, WIDTH)
+    return small, max(round(height * small / width), 1)
+
+
+class Shares:
+    """What splats have of images: summed over photographs, and the most of one between them. All
+    are drawn as large and without distortion."""
+
+    def __init__(
+        self, raster: Rasterizer, n: int, near: float, others: Mapping[str, Buffer | Image] = {}
+    ):
+        self._raster, self._others, self._recorded = raster, others, Owned()
+        self._size = _size(raster.width, raster.height)
+        self._own = allocate_all(
+            raster.device, contract.nbytes({"camera": 1, "frame": 1, "shares": max(n, 1)})
+        )
+        with undone(self.destroy):
+            self._own["frame"].upload(frame_data(0, (0.0,) * 3, near))
+            self._own["shares"].fill(0)
+            self._record()
+            first = self._recorded.add(Recorder(raster.device, self._resources))
+            first.spoil("d_image", self._resources["d_image"], 1.0)
+            first.end().run_once()
+
+    def _record(self) -> None:
+        self._recorded.destroy()
+        device, raster = self._raster.device, self._raster
+        self._resources = {**self._others, **raster.resources, **self._own}
+        self._forward = self._recorded.add(Recorder(device, self._resources))
+        raster.record_forward(self._forward)
+        self._forward.end()
+        self._takes = []
+        for take in build_all(device, SHARE_PASSES).values():
+            recorder = self._recorded.add(Recorder(device, self._resources))
+            raster.record_draw_backward(recorder)
+            recorder.run(take, indirect="splat_groups")
+            self._takes.append(recorder.end())
+
+    def add(self, camera: Camera, between: bool) -> None:
+        """Draws one more view."""
+        bare = Camera(camera.w2c, camera.K, camera.width, camera.height)
+        self._own["camera"].upload(camera_data(bare.resized(*self._size)))
+        self._forward.run_once()
+        if self._raster.reserve_pairs():
+            self._record()
+            self._forward.run_once()
+        self._takes[between].run_once()
+
+    def read(self) -> np.ndarray:
+        """(n, 2) float32."""
+        width, height = self._size
+        sums = self._own["shares"].download(np.float32).reshape(-1, 2)
+        return sums / np.float32(width * height)
+
+    def destroy(self) -> None:
+        self._recorded.destroy()
+        destroy_all(self._own)

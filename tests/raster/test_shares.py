@@ -1,0 +1,89 @@
+"""Cameras between photographs, shares of images that splats have, and what hides the view."""
+
+import numpy as np
+
+from hardsplat.model.between import between, neighbours
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster import shares as module
+from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.shares import HIDES, TIMES, hiding, small_rasterizer
+from tests.oracle.render import render
+
+
+def turned(position, angle: float = 0.0) -> Camera:
+    """angle: about +y, degrees."""
+    c, s = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+    w2c = np.eye(4)
+    w2c[:3, :3] = [[c, 0, s], [0, 1, 0], [-s, 0, c]]
+    w2c[:3, 3] = -w2c[:3, :3] @ position
+    return Camera(w2c, np.array([[500.0, 0, 320], [0, 500.0, 240], [0, 0, 1]]), 640, 480)
+
+
+def test_neighbours_join_cameras_that_look_alike_by_the_shortest_lines():
+    places = [(0, 0, 0), (5, 0, 0), (1, 0, 0), (5, 2, 0), (1, 1, 0)]
+    cameras = [turned(place) for place in places]
+    pairs = {tuple(sorted(pair)) for pair in neighbours(cameras)}
+    assert pairs == {(0, 2), (2, 4), (1, 2), (1, 3)}
+    # backwards, between all others, and beside itself
+    cameras += [turned((2, 0, 0), 180), turned((2, 2, 0), 180 + 59)]
+    pairs = {tuple(sorted(pair)) for pair in neighbours(cameras)}
+    assert pairs == {(0, 2), (2, 4), (1, 2), (1, 3), (5, 6)}
+    assert neighbours([turned((0, 0, 0)), turned((1, 0, 0), 61)]) == []
+    assert neighbours(cameras[:1]) == neighbours([]) == []
+
+
+def test_cameras_between_two_photographs():
+    first, second = turned((0, 0, 0)), turned((4, 0, 8), 40)
+    found = between(first, second)
+    places = np.array([camera.position for camera in found])
+    np.testing.assert_allclose(places, [(1, 0, 2), (2, 0, 4), (3, 0, 6)], atol=1e-12)
+    np.testing.assert_allclose(found[1].w2c[:3, :3], turned((0, 0, 0), 20).w2c[:3, :3], atol=1e-12)
+    assert {(c.width, c.height) for c in found} == {(640, 480)}
+    np.testing.assert_array_equal(found[0].K, first.K)
+
+
+def shares_by_oracle(means, quats, scales, opacities, camera: Camera) -> np.ndarray:
+    """(N,) the mean of T alpha of each splat."""
+    found = []
+    for i in range(len(means)):
+        sh = np.full((len(means), 1, 3), -0.5 / 0.28209479177387814)  # black, but for one
+        sh[i] *= -1
+        size = camera.width, camera.height
+        image = render(means, quats, scales, opacities, sh, camera.w2c, camera.K, *size, 0).image
+        found.append(image[..., 0].mean())
+    return np.array(found)
+
+
+def test_shares_of_images_are_those_of_the_oracle(device, monkeypatch):
+    """Splats on a wall, and between two photographs and beside them, of which images of another
+    size are drawn as of the first."""
+    monkeypatch.setattr(module, "WIDTH", 24)
+    rng = np.random.default_rng(3)
+    wall = np.column_stack([rng.uniform(-3, 3, (20, 2)), rng.uniform(4, 6, 20)])
+    means = np.concatenate([wall, [(0, 0, 0.2), (0.45, 0.1, 0.4), (-1, 0, 0.3), (0, 0, -2)]])
+    scales = np.full((24, 3), 0.3)
+    scales[20:] = 0.05
+    quats, opacities = rng.normal(size=(24, 4)), rng.uniform(0.2, 0.9, 24)
+    K = np.array([[40.0, 0, 24], [0, 40.0, 18], [0, 0, 1]])
+    cameras = [Camera(turned((x, 0, 0)).w2c, K, 48, 36) for x in (-1, 1)]
+    cameras.append(cameras[0].resized(96, 72))
+    given = Gaussians(means, quats, scales, opacities, np.zeros((24, 1, 3)))
+    splats = Parameters(device, 30, 0)
+    try:
+        splats.upload(given)
+        raster = small_rasterizer(device, splats, cameras[0])
+        try:
+            found, again = (hiding(raster, 24, cameras, 0.01) for _ in range(2))
+        finally:
+            raster.destroy()
+    finally:
+        splats.destroy()
+    small = [camera.resized(24, 18) for camera in (*cameras, *between(*cameras[:2]))]
+    g = [np.asarray(x, np.float64) for x in (given.means, given.quats, given.scales)]
+    shares = [shares_by_oracle(*g, given.opacities.astype(float), camera) for camera in small]
+    shown, hidden = sum(shares[:3]), np.max(shares[3:], axis=0)
+    wanted = hidden / np.maximum(TIMES * shown, HIDES)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+    assert (wanted >= 1)[20] and not (wanted >= 1)[:20].any() and not (wanted >= 1)[22:].any()
+    np.testing.assert_array_equal(found, again)
