@@ -1,5 +1,5 @@
-// What a view of weight 1 leaves of a splat in d_splats2d, its share of the image -> shares, and
-// d_splats2d clean again for the next view.
+// A backward draw of a gradient of 1 leaves each splat's T alpha, summed over the pixels, where its
+// colour has its gradient -> shares; d_splats2d is clean again for the next view.
 #include "common.glsl"
 #include "contract/splats.glsl"
 

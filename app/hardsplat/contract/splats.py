@@ -69,8 +69,8 @@ SPLATS = subsystem(
         "14 vec3 d_colors[splats]": "of visible splats: dL/d color, 0 where that was cut off",
         "15 vec3 directions[splats]": "of visible splats: unit vector from the camera to the mean; "
         "the SH basis there times d_colors is dL/d sh",
-        "17 vec2 shares[splats]": "mean of T alpha over an image: summed over photographs, and the "
-        "most of one between photographs",
+        "17 vec2 shares[splats]": "of T alpha summed over the pixels of an image: the sum over "
+        "photographs, and the most of one view between them",
     },
 )
 

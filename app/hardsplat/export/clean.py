@@ -50,7 +50,7 @@ class Evidence:
 
     pixels: the sum of T alpha over all photographs. near: that over photographs that show points
     only far behind it. free, held: T alpha at pixels of points that lie behind it, and at it.
-    hides: 1 and more of what hides the view between photographs.
+    hides: how much it hides the view between photographs, see raster/shares.py; it does from 1 on.
     """
 
     pixels: np.ndarray

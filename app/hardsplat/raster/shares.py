@@ -26,8 +26,8 @@ from hardsplat.raster.tiled.rows import TiledOptions
 
 WIDTH = 256  # px, at most, of images in which splats have shares
 LONGEST, VIEWS = 40, 1000  # lines that are looked at, and photographs; at most
-# A splat hides the view that hides this share of an image between photographs or more, if that is
-# so many times its share of all photographs together.
+# A splat hides the view if its share of an image between photographs is at least HIDES, and TIMES
+# its share of all photographs together.
 HIDES, TIMES = 1e-4, 3.0
 
 
@@ -47,7 +47,7 @@ def hiding(
     near: float,
     others: Mapping[str, Buffer | Image] = {},
 ) -> np.ndarray:
-    """(n,) float32: 1 and more of the splats that hide the view between photographs.
+    """(n,) float32: how much each splat hides the view between photographs. It does from 1 on.
 
     raster: draws these n splats, and has a backward draw. cameras: of the photographs. near: splats
     nearer than that are not drawn, world units. others: what the backward draw needs besides, see
@@ -70,10 +70,13 @@ def hiding(
     return hidden / np.maximum(TIMES * len(cameras) / max(len(some), 1) * shown, HIDES)
 
 
-def small_rasterizer(device: Device, splats: Parameters, camera: Camera) -> TiledRasterizer:
-    """One for `hiding`, with images of that camera's shape; it is the caller's. Raises
-    OutOfMemory."""
-    options = first_runnable(device, TiledOptions(tile_backward="gather"))
+def small_rasterizer(
+    device: Device, splats: Parameters, camera: Camera, deterministic: bool = False
+) -> TiledRasterizer:
+    """One for `hiding`, with images of that camera's shape; it is the caller's. deterministic: it
+    sums in a fixed order, which takes three times the memory. Raises OutOfMemory."""
+    backward = "gather" if deterministic else "auto"
+    options = first_runnable(device, TiledOptions(tile_backward=backward))
     return TiledRasterizer(device, splats, *_size(camera.width, camera.height), options, STORE)
 
 

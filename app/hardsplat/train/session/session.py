@@ -290,11 +290,13 @@ class Session:
         self._clear_view()
 
     def _clear_view(self) -> None:
-        cameras, near = self.job.views.cameras, self.job.config.scene.near_plane
+        config, cameras = self.job.config, self.job.views.cameras
+        near, exact = config.scene.near_plane, config.run.deterministic
         store, raster, own = self.store, self.raster, Owned()
         try:
             if self.drawing.working or not raster.projection.differentiates:
-                raster = own.add(small_rasterizer(self.device, store.parameters, cameras[0]))
+                raster = small_rasterizer(self.device, store.parameters, cameras[0], exact)
+                own.add(raster)
             hides = hiding(raster, store.count(), cameras, near, self.resources) >= 1
         except OutOfMemory as error:
             tqdm.write(f"note: splats that hide the view between photographs stay: {error}")
