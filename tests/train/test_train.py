@@ -430,9 +430,9 @@ def test_views_that_are_measured_together(device, mixed, most):
     session.raster.least_pairs = 0
     session.raster.reserve_pairs(1, 1, give_back=True)
     evaluator = RepeatedEvaluator(session.raster, views, [v.load() for v in views])
-    for n in (4, 3):
-        together = evaluator.measure_again(session.raster, frame, asked, most, n)
-        for a, b in zip(alone[:n], together, strict=True):
+    for _ in range(2):
+        together = evaluator.measure_again(session.raster, frame, asked, most)
+        for a, b in zip(alone, together, strict=True):
             for name in ("name", "psnr", "ssim", "fitted_psnr", "half_psnr"):
                 assert getattr(a, name) == getattr(b, name), name
     for each in (single, evaluator):

@@ -90,7 +90,9 @@ class DensifySettings(Owner):
         aka="max_splats",
     )
     prune_opa: float = share(
-        0.005, "opacity below which a splat is removed, and with mcmc is dead", aka="min_opacity"
+        0.02,
+        "opacity below which a splat is removed (published: 0.005), and with mcmc is dead",
+        aka="min_opacity",
     )
     reset_every: int = steps(
         0,

@@ -247,7 +247,8 @@ class TrainSettings(RasterizerOptions, total=False):
     """most splats, which budget grows to; 0: what fits, of budget by the photographs (default: what
     fits)"""
     prune_opa: float
-    """opacity below which a splat is removed, and with mcmc is dead (default: 0.005)"""
+    """opacity below which a splat is removed (published: 0.005), and with mcmc is dead (default:
+    0.02)"""
     reset_every: int
     """steps between opacity resets (published: 3000); 0: never (default: 0 steps)"""
     grow_grad2d: float

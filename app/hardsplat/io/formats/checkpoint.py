@@ -165,7 +165,7 @@ def _history(log) -> dict:
         of(number, [v[name] for v in views for name in ("psnr", "ssim")]),
         of(number, [e[name] for e in evaluations for name in measured]),
         of(str, [v["name"] for v in views]),
-        all(of(number, look) and len(look) == 4 for look in log.get("looks", [])),
+        all(of(number, look) and len(look) in (4, 5) for look in log.get("looks", [])),
         of(int, [log.get("settled", 0)]),
         of(number, log.get("color_gains", [])),
         isinstance(log.get("training_seconds", 0.0), number),

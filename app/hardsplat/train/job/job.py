@@ -97,9 +97,9 @@ class Job:
     @property
     def asked(self) -> list[int]:
         """Views whose photographs are asked while the run trains: those that are held back, and
-        behind them trained ones to compare their light with."""
-        held, faces = self.validation, self.views.faces
-        return [*held, *(validation.trained_views(held, faces) if self.compares_light else ())]
+        behind them trained ones beside them."""
+        held = self.validation
+        return [*held, *validation.trained_views(held, self.views.faces)]
 
     def options(self, rasterizer: str) -> Options:
         """The options that the settings give that rasterizer."""

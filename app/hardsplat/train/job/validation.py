@@ -6,7 +6,7 @@ then. They alone decide three things:
 - *Exposures*: where, in each of several looks, a fit of colours explains much of their error, and
   of the error of trained ones, photographs differ in light. The run begins again, with exposures.
 - *Regularization*: opacities decay in all steps, the faster the more their squared error exceeds
-  that of trained photographs. Those of a run that does not overfit stay.
+  that of trained photographs beside them. Those of a run that does not overfit stay.
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
   the others, while all rates fall to their ends and the splats are averaged.
 
@@ -27,7 +27,6 @@ import numpy as np
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 
-ONE_IN, MOST = 6, 12  # one photograph in so many is held, and at most so many are
 LOOK = 500  # steps from one measurement to the next; later, more
 # The main phase ends where held photographs have not gained so many dB for PATIENCE steps, and for
 # as many steps as would follow it.
@@ -50,18 +49,19 @@ class FittedView(Protocol):
 class Look(NamedTuple):
     """What held photographs showed after a step.
 
-    psnr: their mean, dB. gap: their mean squared error less that of trained photographs. decay: of
-    opacities from here on.
+    psnr, trained: the mean of theirs and of their trained neighbours', dB. gap: their squared error
+    less that of these, geometric means. decay: of opacities from here on.
     """
 
     step: int
     psnr: float
+    trained: float
     gap: float
     decay: float
 
 
 def held_views(config: TrainConfig, views: int, faces: int = 1) -> tuple[int, ...]:
-    """Which of n training views are held, evenly spread.
+    """Which of n training views are held: one less than the root of their number, evenly spread.
 
     None are where the settings forbid it, the run is too short for two looks, or it trains anything
     but exposures of photographs or cameras: that of a held photograph would not be known yet.
@@ -74,7 +74,7 @@ def held_views(config: TrainConfig, views: int, faces: int = 1) -> tuple[int, ..
     if unknown or not asked or main_steps(config.run.max_steps) < 2 * LOOK:
         return ()
     photographs = views // faces
-    count = min(photographs // ONE_IN, MOST) if faces == 1 else min(photographs, faces)
+    count = max(math.isqrt(photographs) - 1, 0) if faces == 1 else min(photographs, faces)
     return tuple(int((i + 0.5) * photographs / count) * faces + i % faces for i in range(count))
 
 
@@ -123,31 +123,35 @@ def compares_light(looks: Sequence[Look], gains: Sequence[float], step: int) -> 
 
 
 def squared_error(psnrs: Sequence[float]) -> float:
-    """The mean squared error of images with these PSNR, dB."""
-    return float(np.mean(10 ** (-np.asarray(psnrs) / 10)))
+    """The geometric mean of the squared errors of images with these PSNR, dB, which no single one
+    of them decides."""
+    return float(10 ** (-np.mean(psnrs) / 10))
 
 
 def look(
     step: int, held: Sequence[float], trained: Sequence[float], before: Sequence[Look]
 ) -> Look:
-    """held, trained: PSNR of held photographs and of batches of trained ones, dB. before: earlier
-    looks. The decay follows from the mean of the last two gaps."""
-    # the median, since a batch may have a step just after splats were added
-    gap = squared_error(held) - squared_error([float(np.median(trained))])
+    """held, trained: PSNR of held photographs and of their trained neighbours, which show much the
+    same, dB. before: earlier looks. The decay follows from the mean of the last two gaps."""
+    gap = squared_error(held) - squared_error(trained)
     smooth = float(np.mean([*[each.gap for each in before[-1:]], gap]))
     decay = DECAY * max(smooth, 0) ** 0.75
-    return Look(step, float(np.mean(held)), gap, decay)
+    return Look(step, float(np.mean(held)), float(np.mean(trained)), gap, decay)
 
 
 def has_settled(looks: Sequence[Look], since: int = 0) -> bool:
-    """Whether held photographs have stopped to improve. since: a step from which looks count, such
-    as the end of pruning, since pictures get worse by that."""
+    """Whether held photographs have stopped to improve, in the mean of two looks. Where splats
+    drift for a while, trained ones get worse as well: what these have lost does not count. since: a
+    step from which looks do, such as the end of pruning, by which pictures get worse."""
     looks = [each for each in looks if each.step >= since]
     if not looks:
         return False
+    trained = [each.trained for each in looks]
+    lost = np.maximum.accumulate(trained) - trained
+    steady = [each.psnr + more for each, more in zip(looks, lost)]
     best, gained = -np.inf, since
-    for each in looks:
-        if each.psnr >= best + GAIN:
-            best, gained = each.psnr, each.step
+    for each, before, now in zip(looks, [steady[0], *steady], steady):
+        if (mean := (before + now) / 2) >= best + GAIN:
+            best, gained = mean, each.step
     step = looks[-1].step
     return step - gained >= max(PATIENCE, whole_steps(step) - step)

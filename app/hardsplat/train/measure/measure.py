@@ -274,10 +274,10 @@ class RepeatedEvaluator(Evaluator):
             self._begin()
 
     def measure_again(
-        self, raster: Rasterizer, frame: np.ndarray, asked: Asked, most: int, n: int
+        self, raster: Rasterizer, frame: np.ndarray, asked: Asked, most: int
     ) -> list[Measured]:
-        """The first n views, without pictures and fits. raster: of the splats of now. most: views
-        that are submitted together."""
+        """The views, without pictures and fits. raster: of the splats of now. most: views that are
+        submitted together."""
         self.raster = raster
         self.resources["frame"].upload(frame)
         grown = [True]
@@ -285,11 +285,11 @@ class RepeatedEvaluator(Evaluator):
             if raster.resources is not self._drawn_from:
                 self._begin()
             view = self._recorded(self._record_view)
-            parts = [part for before, after in self._copies[:n] for part in (before, view, after)]
+            parts = [part for before, after in self._copies for part in (before, view, after)]
             for at in range(0, len(parts), 3 * most):
                 complete(self.device, *parts[at : at + 3 * most])
-            grown = [self._makes_room(self._own[f"{_SEEN} {i}"]) for i in range(n)]
-        return [self._read(i, asked) for i in range(n)]
+            grown = [self._makes_room(self._own[f"{_SEEN} {i}"]) for i in range(len(self._views))]
+        return [self._read(i, asked) for i in range(len(self._views))]
 
     def _read(self, i: int, asked: Asked) -> Measured:
         (view, photo), own = self._views[i], {name: self._own[f"{name} {i}"] for name in _NUMBERS}

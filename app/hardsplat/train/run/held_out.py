@@ -47,7 +47,7 @@ class HeldOut:
     have a turn between views.
 
     asked: training views whose photographs are asked, with these as View.load() has them: those
-    that are held back, and behind them trained ones to compare light with. refined: cameras of the
+    that are held back, and behind them as many trained ones. refined: cameras of the
     held-out views, as found by the last measurement of a run that refines poses; else none.
     """
 
@@ -102,11 +102,10 @@ class HeldOut:
             return None
 
     def held_back(self, light: bool = False) -> tuple[list[Measured], list[Measured]]:
-        """Photographs that are held back, measured now as steps draw them; and with `light` trained
-        ones, both after a fit of colours as well. half_psnr: while exposures are trained, of their
-        right halves after a fit to the left ones."""
+        """Photographs that are held back, and trained ones beside them, measured now as steps draw
+        them; with `light` after a fit of colours as well. half_psnr: while exposures are trained,
+        of their right halves after a fit to the left ones."""
         session, schedule = self.session, self.session.schedule
-        held = len(session.job.validation)
         until = min(schedule.ends.values(), default=schedule.steps)
         halves = session.job.config.exposure.corrected and session.step < until
         with self.log.off_clock("measuring"):
@@ -115,13 +114,9 @@ class HeldOut:
                 photos = [photo for _, photo in self._asked]
                 self._evaluator = RepeatedEvaluator(session.raster, views, photos)
             most = max(1, int(session.runner.steps_per_second * BATCH_SECONDS))
-            found = self._evaluator.measure_again(
-                session.raster,
-                self._frame(),
-                Asked(halves=halves, gain=light),
-                most,
-                len(self._asked) if light else held,
-            )
+            what = Asked(halves=halves, gain=light)
+            found = self._evaluator.measure_again(session.raster, self._frame(), what, most)
+        held = len(session.job.validation)
         return found[:held], found[held:]
 
     def close(self) -> None:

@@ -381,8 +381,7 @@ class Trainer:
         except OutOfMemory as error:
             tqdm.write(f"note: step {s.step}: held-back photographs are not measured: {error}")
             return False
-        psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
-        log.add_look(s.step, psnrs, validation.decays(self.config))
+        log.add_look(s.step, _psnrs(held), _psnrs(trained), validation.decays(self.config))
         schedule = s.schedule.judged(log.looks)
         if light:
             log.color_gains.append(validation.color_gain(held, trained))
@@ -504,3 +503,8 @@ def _free_photos(loaded: Future[tuple[list[np.ndarray], Photos]]) -> None:
     """Frees what a thread, which has ended, may have made for a session that there is not."""
     if loaded.done() and not loaded.cancelled() and not loaded.exception():
         loaded.result()[1].destroy()
+
+
+def _psnrs(measured: Sequence[Measured]) -> list[float]:
+    """Of right halves alone, dB, where these were measured."""
+    return [m.psnr if m.half_psnr is None else m.half_psnr for m in measured]

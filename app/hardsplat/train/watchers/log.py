@@ -95,11 +95,11 @@ class Log:
         others = [each for each in self.evaluations if each["step"] != result["step"]]
         self.evaluations[:] = [*others, result]
 
-    def add_look(self, step: int, held: Sequence[float], decays: bool) -> None:
-        """Writes down a look at photographs that are held back. held: their PSNR, dB. decays:
-        whether they decide how fast opacities decay."""
-        last = self.looks[-1].step if self.looks else 0
-        trained = [db for n, db in zip(self.steps, self.psnrs) if n > last]
+    def add_look(
+        self, step: int, held: Sequence[float], trained: Sequence[float], decays: bool
+    ) -> None:
+        """Writes down a look at photographs that are held back. held, trained: their PSNR, and that
+        of trained ones beside them, dB. decays: whether they decide how fast opacities decay."""
         found = validation.look(step, held, trained, self.looks)
         self.looks.append(found if decays else found._replace(decay=0.0))
 
@@ -142,7 +142,8 @@ class Log:
         for name in history.keys() & KEPT:
             value = history[name]  # of the checkpoint, which stays as it is
             setattr(self, name, list(value) if isinstance(value, list) else value)
-        self.looks = [Look(*each) for each in self.looks]
+        # older checkpoints have other ones
+        self.looks = [Look(*each) for each in self.looks if len(each) == len(Look._fields)]
         # checkpoints of before these were kept
         self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]
 
