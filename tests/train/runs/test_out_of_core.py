@@ -24,7 +24,7 @@ EXACT = dict(rasterizer="tiled", tile_backward="gather", moments="bfloat16", vis
 EXACT |= dict(sh_degree=2, sh_degree_interval=4, shN_every=2, max_steps=300)
 CASES = {
     "none": dict(exposure="affine"),
-    "adaptive": dict(reset_every=10),
+    "adaptive": dict(reset_every=10, prune_opa=0.005),
     "mcmc": dict(init_opa=0.5, opacity_reg=0.01, scale_reg=0.01, moments="float32"),
     "budget": dict(score_every=2, grow_absolute=1e-5, refine_start_iter=0, cap_max=20_000),
 }

@@ -18,11 +18,12 @@ from tests.oracle import pcg
 from tests.oracle.differences import central
 from tests.oracle.mcmc import noise, regularizers, relocated
 
-CONFIG = TrainConfig.of(strategy="mcmc")
+OWN = dict(strategy="mcmc", prune_opa=0.005)
+CONFIG = TrainConfig.of(**OWN)
 RATE, STEP = CONFIG.adam.means_lr * EXTENT, 600
 NOISE = RATE * CONFIG.densify.mcmc.noise_lr / EXTENT**2
 MIN = CONFIG.densify.prune_opa
-MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.01)
+MCMC = OWN | dict(init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.01)
 
 
 class Refiner(Refining):
@@ -57,7 +58,7 @@ def live_state(n: int, planes: int, seed: int) -> dict:
 
 
 def mcmc(**changes) -> TrainConfig:
-    return TrainConfig.of(strategy="mcmc", **changes)
+    return TrainConfig.of(**OWN, **changes)
 
 
 SIZES = [(40, 16), (256, 4), (1000, 1), (5001, 16), (999, 4)]
