@@ -140,9 +140,10 @@ def look(
 
 
 def has_settled(looks: Sequence[Look], since: int = 0) -> bool:
-    """Whether held photographs have stopped to improve, in the mean of two looks. Where splats
-    drift for a while, trained ones get worse as well: what these have lost does not count. since: a
-    step from which looks do, such as the end of pruning, by which pictures get worse."""
+    """Whether held photographs have stopped to improve, in the mean of two looks. Splats may drift
+    for a while, and trained photographs get worse as well; what these have lost is added to held
+    ones. since: a step from which looks count, such as the end of pruning, by which pictures get
+    worse."""
     looks = [each for each in looks if each.step >= since]
     if not looks:
         return False
