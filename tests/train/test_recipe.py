@@ -14,17 +14,20 @@ from hardsplat.settings.presets import load_config
 from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
-from hardsplat.train.job.facts import DeviceFacts, Facts, Views
+from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, Views
 from hardsplat.train.job.job import Job, decide
 from hardsplat.train.run.start import (
     OF_DISTANCE,
     OF_EXTENT,
+    gather,
     initial_gaussians,
     near_plane_of_cameras,
     near_plane_of_points,
     random_cube,
 )
+from hardsplat.train.step.step import schedule_settings
 from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.watchers.log import Log
 from tests.helpers.training import settings
 
 SIZE = 1000, 750
@@ -169,3 +172,32 @@ def test_random_splats_begin_where_the_cameras_look():
     assert (np.abs(means - centre) <= reach).all() and np.ptp(means, axis=0).min() > 1.9 * reach
     centre, reach = random_cube(StartSettings(init_extent=2.5), scene)
     assert not centre.any() and reach == 2.5
+
+
+def test_positions_move_by_what_photographs_show(device):
+    """Over a flight, not by its length but by the depth below, of which each photograph tells
+    alike; as published, by the extent."""
+    poses = np.tile(np.eye(4), (9, 1, 1))
+    poses[:, 0, 3] = -6.0 * np.arange(9)
+    below = np.concatenate([[[x, 0, 3.0]] for x in 6.0 * np.arange(9)])
+    far = np.random.default_rng(1).uniform([-1, -1, 40], [1, 1, 50], (200, 3))
+    points = np.concatenate([below, far])  # far ones in the first photographs alone
+    cameras = [Camera(w2c, K, 16, 12) for w2c in poses]
+    images = [np.zeros((12, 16, 3), np.uint8)] * 9
+    colors = np.zeros(points.shape, np.uint8)
+    scene = Scene.of_images(cameras, images, points, colors, test_every=0)
+    assert scene.extent == pytest.approx(1.1 * 24)
+
+    def job(scene, **changes):
+        config = TrainConfig().changed(**changes)
+        return decide(config, gather(config, scene, device, 200, Log(), WHOLE, None))
+
+    rate = lambda job: schedule_settings(job, job.schedule, [])["rate_plans"]["first"][0]
+    assert job(scene).reach == 3 and rate(job(scene)) == pytest.approx(3 * 1.6e-4)
+    for strategy in ("mcmc", "adaptive"):
+        assert rate(job(scene, strategy=strategy)) == pytest.approx(scene.extent * 1.6e-4)
+    assert job(scene, strategy="none").reach == 3
+    # what is farther than the cameras are apart, or not known, leaves the extent
+    near = Scene.of_images(cameras[:2], images[:2], 10 * points, colors, test_every=0)
+    assert job(near).reach == near.extent
+    assert job(Scene.of_images(cameras, images, test_every=0)).reach == scene.extent

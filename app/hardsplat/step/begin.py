@@ -73,7 +73,7 @@ def rate_plans(
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
-    settings: all by name. extent: scene radius, world units. frozen: splats and the sky rest too.
+    settings: all by name. extent: what rates of positions are shares of, world units. frozen: splats and the sky rest too.
     known: names of quantities that rest. ends: steps from which quantities rest, by name. falls:
     steps from and to which the rates of the former fall to their ends, where it is so.
     """

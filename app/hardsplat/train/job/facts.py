@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ class Views:
     canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers:
     which of the scene's physical cameras took each view, counted from 0; by default one took all.
     distorted: other cameras that the session's rasterizer draws distort, as these may.
-    faces: views of each photograph, one after the other.
+    faces: views of each photograph, one after the other. depth: how far the views look, world
+    units: the median of their median depths of the scene's points; infinite where no points tell.
     """
 
     cameras: Sequence[Camera]
@@ -41,6 +43,7 @@ class Views:
     numbers: Sequence[int] = ()
     distorted: bool = False
     faces: int = 1
+    depth: float = math.inf
 
     @property
     def lens(self) -> Literal["pinhole", "distorted"]:
@@ -48,14 +51,14 @@ class Views:
         bent = self.distorted or any(camera.distortion for camera in self.cameras)
         return "distorted" if bent else "pinhole"
 
-    def depths(self, points: np.ndarray) -> np.ndarray:
-        """The depths of a sample of points (N, 3), in world units, in every view whose image shows
-        them, whether or not others hide them."""
-        sample, depths = points[:: len(points) // POINTS + 1], [np.zeros(0)]
+    def depths(self, points: np.ndarray) -> list[np.ndarray]:
+        """For each view, the depths of those of a sample of points (N, 3) that its image shows,
+        whether or not others hide them, world units."""
+        sample, depths = points[:: len(points) // POINTS + 1], []
         for first in range(0, len(self.cameras), TOGETHER):
             inside, depth = in_view(self.cameras[first : first + TOGETHER], sample)
-            depths.append(depth[inside])
-        return np.concatenate(depths)
+            depths += [each[shown] for each, shown in zip(depth, inside)]
+        return depths
 
     def packed(self) -> np.ndarray:
         """The contract's Camera struct of each view."""

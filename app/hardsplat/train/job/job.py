@@ -101,6 +101,14 @@ class Job:
         held = self.validation
         return [*held, *validation.trained_views(held, self.views.faces)]
 
+    @property
+    def reach(self) -> float:
+        """What rates of positions are shares of, world units: the extent of the scene, or how far
+        its photographs look, where that is less. A flight or a path is much longer than what it
+        shows is away, and steps of its length would throw splats out of view."""
+        views = self.views
+        return views.extent if self.strategy.by_extent else min(views.extent, views.depth)
+
     def options(self, rasterizer: str) -> Options:
         """The options that the settings give that rasterizer."""
         options = BACKENDS[rasterizer].options.of(self.config.raster, self.config.gradient)

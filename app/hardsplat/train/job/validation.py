@@ -140,19 +140,18 @@ def look(
 
 
 def has_settled(looks: Sequence[Look], since: int = 0) -> bool:
-    """Whether held photographs have stopped to improve, in the mean of two looks. Splats may drift
-    for a while, and trained photographs get worse as well; what these have lost is added to held
-    ones. since: a step from which looks count, such as the end of pruning, by which pictures get
+    """Whether held photographs have stopped to improve while trained ones beside them have not, in
+    means of two looks. Where these are worse than they were as well, splats drift, and both will
+    improve. since: a step from which looks count, such as the end of pruning, by which pictures get
     worse."""
     looks = [each for each in looks if each.step >= since]
-    if not looks:
+    pairs = [*zip(looks[:1] + looks, looks)]
+    trained = [(before.trained + now.trained) / 2 for before, now in pairs]
+    if not looks or trained[-1] < max(trained):
         return False
-    trained = [each.trained for each in looks]
-    lost = np.maximum.accumulate(trained) - trained
-    steady = [each.psnr + more for each, more in zip(looks, lost)]
     best, gained = -np.inf, since
-    for each, before, now in zip(looks, [steady[0], *steady], steady):
-        if (mean := (before + now) / 2) >= best + GAIN:
-            best, gained = mean, each.step
+    for before, now in pairs:
+        if (mean := (before.psnr + now.psnr) / 2) >= best + GAIN:
+            best, gained = mean, now.step
     step = looks[-1].step
     return step - gained >= max(PATIENCE, whole_steps(step) - step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -199,10 +199,13 @@ def gather(
         check_lenses(scene.views)
     views = training_views(scene)
     near_plane: NearPlane | None = None
+    depths = views.depths(scene.points)
+    if medians := [np.median(each) for each in depths if len(each)]:
+        views = replace(views, depth=float(np.median(medians)))
     if is_random(config.start, scene):
         near_plane = near_plane_of_cameras(config, scene.extent)
     elif config.start.init is None:
-        near_plane = near_plane_of_points(config, views.depths(scene.points))
+        near_plane = near_plane_of_points(config, depths)
     elif part.reports and not (config.run.resume or config.run.ckpt):
         near_plane = near_plane_of_init(config, config.start.init)
     return Facts(
@@ -218,12 +221,12 @@ def gather(
     )
 
 
-def near_plane_of_points(config: TrainConfig, depths: np.ndarray) -> NearPlane | None:
+def near_plane_of_points(config: TrainConfig, depths: Sequence[np.ndarray]) -> NearPlane | None:
     """A nearer plane, where that of the settings hides many of the first splats and the user has
-    not named it; where the user has, a note is printed. depths: of points, in the views that show
-    them, world units. Raises UserError where no view shows a point."""
+    not named it; where the user has, a note is printed. depths: of points that each view shows,
+    world units. Raises UserError where no view shows a point."""
     near, where = config.scene.near_plane, config.scene.data_dir
-    if not len(depths):
+    if not (depths := np.concatenate(depths)).size:
         what = "no training photograph shows a point of the model"
         raise UserError(f"{where}: {what}; cameras and points do not belong together")
     hidden = float(np.mean(depths < near))

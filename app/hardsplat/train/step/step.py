@@ -51,12 +51,7 @@ def schedule_settings(
             fetched=fetched,
         ),
         "rate_plans": begin.rate_plans(
-            job.flat,
-            job.views.extent,
-            schedule.frozen,
-            job.part.known,
-            schedule.ends,
-            schedule.falls,
+            job.flat, job.reach, schedule.frozen, job.part.known, schedule.ends, schedule.falls
         ),
         "adam_settings": optimizer,
         "refine_settings": refine_settings(schedule.strategy, job.views.extent),

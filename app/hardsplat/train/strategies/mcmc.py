@@ -74,6 +74,7 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
 
 
 class Mcmc(Refining):
+    by_extent = True
     # Leaves no splat that was dead (opacity at most refine_settings.prune_opa, or not finite) where
     # any was alive; then there are min(grown(N), counts.capacity). Sources and copies start without
     # momentum.

@@ -36,7 +36,7 @@ _PLAN = ("densify decide", "densify scan")
 
 
 class Published(Refining):
-    grows = resets = True
+    grows = resets = by_extent = True
     statistics = ("grow_stats",)
     # "densify" clears the statistics. counts.wanted is then the number that growth asked for; what
     # found no room within counts.capacity stayed as it was

@@ -71,7 +71,9 @@ class Strategy:
     settings: with --cap-max resolved by `budget`. steps: of the run. growth_power: of progress,
     which a number of splats that is known from the start follows.
     grows: each step adds the gradients of positions on screen to grow_stats. scores: some
-    steps draw scores before their gradients. resets: opacities are reset. statistics: buffers of
+    steps draw scores before their gradients. resets: opacities are reset. by_extent: rates of
+    positions are shares of the extent, as published, also where photographs show what is nearer,
+    see Job.reach. statistics: buffers of
     the contract, one element a splat, that it keeps from step to step; they grow with the splats
     and are saved. actions: the passes of what is done between steps, by name, and of what only
     measures; they take parameters, moments, counts.splats and indirect.splat_groups as a step
@@ -84,6 +86,7 @@ class Strategy:
     grows: ClassVar[bool] = False
     scores: ClassVar[bool] = False
     resets: ClassVar[bool] = False
+    by_extent: ClassVar[bool] = False
     statistics: ClassVar[tuple[str, ...]] = ()
     actions: ClassVar[Mapping[str, Sequence[str]]] = {}
     after_adam: ClassVar[Sequence[str]] = ()
