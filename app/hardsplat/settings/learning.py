@@ -54,7 +54,10 @@ class AdamSettings(Owner):
         900, "last steps of the run, over which its splats are averaged; 0: none", scales=0
     )
     means_lr: float = rate(
-        1.6e-4, "rate of means at the first step", unit=EXTENTS, aka="position_lr_init lr_mean"
+        1.6e-4,
+        "rate of means at the first step; with budget, of how far photographs look if that is less",
+        unit=EXTENTS,
+        aka="position_lr_init lr_mean",
     )
     means_lr_final: float = rate(
         1.6e-6,

@@ -175,7 +175,8 @@ class TrainSettings(RasterizerOptions, total=False):
     average_steps: int
     """last steps of the run, over which its splats are averaged; 0: none (default: 900 steps)"""
     means_lr: float
-    """rate of means at the first step (default: 0.00016 scene extents)"""
+    """rate of means at the first step; with budget, of how far photographs look if that is less
+    (default: 0.00016 scene extents)"""
     means_lr_final: float
     """rate of means at max_steps, reached exponentially (default: 1.6e-06 scene extents)"""
     rates_final: float
