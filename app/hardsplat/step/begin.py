@@ -73,9 +73,10 @@ def rate_plans(
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
-    settings: all by name. extent: what rates of positions are shares of, world units. frozen: splats and the sky rest too.
-    known: names of quantities that rest. ends: steps from which quantities rest, by name. falls:
-    steps from and to which the rates of the former fall to their ends, where it is so.
+    settings: all by name. extent: what rates of positions are shares of, world units. frozen:
+    splats and the sky rest too. known: names of quantities that rest. ends: steps from which
+    quantities rest, by name. falls: steps from and to which the rates of the former fall to their
+    ends, where it is so.
     """
     planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
     plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]

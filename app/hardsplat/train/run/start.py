@@ -225,14 +225,14 @@ def near_plane_of_points(config: TrainConfig, depths: Sequence[np.ndarray]) -> N
     """A nearer plane, where that of the settings hides many of the first splats and the user has
     not named it; where the user has, a note is printed. depths: of points that each view shows,
     world units. Raises UserError where no view shows a point."""
-    near, where = config.scene.near_plane, config.scene.data_dir
-    if not (depths := np.concatenate(depths)).size:
+    near, where, shown = config.scene.near_plane, config.scene.data_dir, np.concatenate(depths)
+    if not len(shown):
         what = "no training photograph shows a point of the model"
         raise UserError(f"{where}: {what}; cameras and points do not belong together")
-    hidden = float(np.mean(depths < near))
+    hidden = float(np.mean(shown < near))
     if hidden <= MOST_HIDDEN:
         return None
-    better = with_one_digit(PLANE_OF_NEAREST * np.quantile(depths, 0.01))
+    better = with_one_digit(PLANE_OF_NEAREST * np.quantile(shown, 0.01))
     what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than {near:g}"
     if not config.names_near_plane:
         return NearPlane(better, what)
