@@ -8,7 +8,8 @@ import pytest
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import averages
 from hardsplat.io.formats import checkpoint as checkpoints
-from hardsplat.model.between import between, neighbours
+from hardsplat.model.between import along, neighbours
+from hardsplat.raster import shares
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import schedule
@@ -20,7 +21,9 @@ from tests.helpers.training import open_session, same_state, settings
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
+    """Random splats fill images beyond the last photograph: they stay."""
     monkeypatch.setattr(schedule, "SAMPLES", 3)
+    monkeypatch.setattr(shares, "HIDES_BEYOND", np.inf)
 
 
 def sampled(session, values: list | None = None) -> None:
@@ -148,7 +151,7 @@ def test_what_hides_the_view_between_photographs_is_transparent_at_the_end(devic
     session = open_session(device, own)
     cameras = session.job.views.cameras
     pair = neighbours(cameras)[0]
-    middle = between(*(cameras[i] for i in pair))[1]
+    middle = along(*(cameras[i] for i in pair))[1]
     state = session.snapshot()
     inside = np.linalg.inv(middle.w2c) @ [0, 0, 0.02 * session.job.views.extent, 1]
     state.buffers["means"][0, 3] = inside[:3]

@@ -1,17 +1,19 @@
-"""Cameras between photographs, from where people look at a result next."""
+"""Cameras between photographs and beyond the last, from where people look at a result next."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
-from scipy.spatial.transform import Rotation, Slerp
+from scipy.spatial.transform import Rotation
 
 from hardsplat.model.camera import Camera
 
-PLACES = 0.25, 0.5, 0.75  # on the line from one photograph to the next
+# shares of the way from a photograph to the next, and from the last one on
+BETWEEN, BEYOND = (0.25, 0.5, 0.75), (-0.5, -1.0)
 TURN = 60.0  # degrees from one photograph to the next, at most
 
 
@@ -24,19 +26,28 @@ def neighbours(cameras: Sequence[Camera]) -> list[tuple[int, int]]:
     poses = np.array([camera.w2c[:3, :3] for camera in cameras])
     traces = np.tensordot(poses, poses, ((1, 2), (1, 2)))
     alike = traces >= 1 + 2 * np.cos(np.radians(TURN))
-    # to the tree, 0 is no line at all
-    lengths = cdist(positions, positions) + np.finfo(float).tiny
+    lengths = cdist(positions, positions)
+    # to the tree, what is nearly 0 is no line at all
+    lengths = 1 + lengths / (lengths.max() or 1)
     tree = minimum_spanning_tree(np.where(alike, lengths, 0)).tocoo()
     order = np.argsort(-tree.data, kind="stable")
     return list(zip(tree.row[order].tolist(), tree.col[order].tolist(), strict=True))
 
 
-def between(first: Camera, second: Camera) -> list[Camera]:
-    """Pinholes at PLACES from the one to the other, and turned by these shares of the way, with the
-    first one's image."""
+def last_ones(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of such pairs those with a camera that has no other neighbour, which is named first."""
+    of = Counter(i for pair in pairs for i in pair)
+    return [(a, b) for pair in pairs for a, b in (pair, pair[::-1]) if of[a] == 1]
+
+
+def along(first: Camera, second: Camera, places: Sequence[float] = BETWEEN) -> list[Camera]:
+    """Pinholes at these shares of the way from the one to the other, and turned by as much, with
+    the first one's image."""
     ends = Rotation.from_matrix([first.w2c[:3, :3], second.w2c[:3, :3]])
+    turn = (ends[1] * ends[0].inv()).as_rotvec()
     found = []
-    for t, pose in zip(PLACES, Slerp([0, 1], ends)(PLACES).as_matrix(), strict=True):
+    for t in places:
+        pose = (Rotation.from_rotvec(t * turn) * ends[0]).as_matrix()
         w2c = np.eye(4)
         w2c[:3, :3] = pose
         w2c[:3, 3] = -pose @ ((1 - t) * first.position + t * second.position)

@@ -1,4 +1,4 @@
-"""Shares of images that splats have, and splats that hide the view between photographs."""
+"""Shares of images that splats have, and splats that hide the view between photographs or beyond."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from hardsplat.raster.tiled.rasterizer import TiledRasterizer, first_runnable
 from hardsplat.raster.tiled.rows import TiledOptions
 
 WIDTH = 256  # px, at most, of images in which splats have shares
-LONGEST, VIEWS = 40, 1000  # lines that are looked at, and photographs; at most
+LONGEST, VIEWS = 40, 1000  # lines that are looked at, their ends, and photographs; at most
 # A splat hides the view if its share of an image between photographs is at least HIDES, and TIMES
-# its share of all photographs together.
-HIDES, TIMES = 1e-4, 3.0
+# its share of all photographs together. Beyond the last of a row of photographs it is at least
+# HIDES_BEYOND: images there show things at their edges that hardly any photograph does.
+HIDES, HIDES_BEYOND, TIMES = 1e-4, 1e-2, 3.0
 
 
 def _share_pass(between: bool) -> ComputePass:
@@ -47,27 +48,36 @@ def hiding(
     near: float,
     others: Mapping[str, Buffer | Image] = {},
 ) -> np.ndarray:
-    """(n,) float32: how much each splat hides the view between photographs. It does from 1 on.
+    """(n,) float32: how much each splat hides the view between photographs, and beyond the last of
+    a row. It does from 1 on.
 
     raster: draws these n splats, and has a backward draw. cameras: of the photographs. near: splats
     nearer than that are not drawn, world units. others: what the backward draw needs besides, see
     Sink. A splat's share of an image is the mean of its T alpha, which is what the mean of a colour
     changes by. Raises OutOfMemory.
     """
-    from hardsplat.model.between import between, neighbours  # takes a third of a second
+    # takes a third of a second
+    from hardsplat.model.between import BEYOND, along, last_ones, neighbours
 
     shares = Shares(raster, n, near, others)
     try:
         some = [cameras[i] for i in spread(len(cameras), VIEWS)]
         for camera in some:
             shares.add(camera, False)
-        for a, b in neighbours(some)[:LONGEST]:
-            for camera in between(some[a], some[b]):
+        pairs = neighbours(some)
+        for a, b in pairs[:LONGEST]:
+            for camera in along(some[a], some[b]):
                 shares.add(camera, True)
-        shown, hidden = shares.read().T
+        shown, between = shares.read().T
+        shares.clear()
+        for a, b in last_ones(pairs)[:LONGEST]:
+            for camera in along(some[a], some[b], BEYOND):
+                shares.add(camera, True)
+        _, beyond = shares.read().T
     finally:
         shares.destroy()
-    return hidden / np.maximum(TIMES * len(cameras) / max(len(some), 1) * shown, HIDES)
+    shown = TIMES * len(cameras) / max(len(some), 1) * shown
+    return np.maximum(between / np.maximum(shown, HIDES), beyond / np.maximum(shown, HIDES_BEYOND))
 
 
 def small_rasterizer(
@@ -86,7 +96,7 @@ def _size(width: int, height: int) -> tuple[int, int]:
 
 
 class Shares:
-    """What splats have of images: summed over photographs, and the most of one between them. All
+    """What splats have of images: summed over photographs, and the most of one of other views. All
     are drawn as large and without distortion."""
 
     def __init__(
@@ -99,7 +109,7 @@ class Shares:
         )
         with undone(self.destroy):
             self._own["frame"].upload(frame_data(0, (0.0,) * 3, near))
-            self._own["shares"].fill(0)
+            self.clear()
             self._record()
             first = self._recorded.add(Recorder(raster.device, self._resources))
             first.spoil("d_image", self._resources["d_image"], 1.0)
@@ -119,8 +129,12 @@ class Shares:
             recorder.run(take, indirect="splat_groups")
             self._takes.append(recorder.end())
 
+    def clear(self) -> None:
+        """Forgets all views."""
+        self._own["shares"].fill(0)
+
     def add(self, camera: Camera, between: bool) -> None:
-        """Draws one more view."""
+        """Draws one more view. between: else it is a photograph's."""
         bare = Camera(camera.w2c, camera.K, camera.width, camera.height)
         self._own["camera"].upload(camera_data(bare.resized(*self._size)))
         self._forward.run_once()
