@@ -1,4 +1,4 @@
-"""Shares of images that splats have, and splats that hide the view between photographs or beyond."""
+"""Shares of images that splats have, and splats that hide the view from between photographs."""
 
 from __future__ import annotations
 
