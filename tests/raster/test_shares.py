@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hardsplat.model.between import BEYOND, along, last_ones, neighbours
+from hardsplat.model.between import BEYOND, along, beyond, neighbours
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster import shares as module
@@ -50,9 +50,15 @@ def test_cameras_between_two_photographs():
     np.testing.assert_allclose(before[1].w2c[:3, :3], turned((0, 0, 0), -40).w2c[:3, :3], atol=1e-9)
 
 
-def test_the_last_of_a_row_has_one_neighbour():
-    assert last_ones([(0, 2), (2, 4), (1, 2), (3, 1)]) == [(0, 2), (4, 2), (3, 1)]
-    assert last_ones([(0, 1)]) == [(0, 1), (1, 0)] and last_ones([]) == []
+def test_cameras_beyond_the_last_of_a_row():
+    """It has one neighbour, and no other camera stands there."""
+    cameras = [turned((x, 0, 0)) for x in (0, 4, 1, 7)]
+    pairs = [(1, 3), (1, 2), (0, 2)]
+    places = lambda *given: [camera.position[0] for camera in beyond(*given)]
+    assert places(cameras, pairs, 9) == [8.5, 10, -0.5, -1]
+    assert places(cameras, pairs, 1) == [8.5, 10] and beyond(cameras, [], 9) == []
+    # a camera that looks the other way stands nearer to one of these places
+    assert places([*cameras, turned((11, 0, 0), 180)], pairs, 9) == [8.5, -0.5, -1]
 
 
 def shares_by_oracle(means, quats, scales, opacities, camera: Camera) -> np.ndarray:
@@ -94,15 +100,15 @@ def test_shares_of_images_are_those_of_the_oracle(device, monkeypatch):
         splats.destroy()
     pairs = neighbours(cameras)
     inside = [c for a, b in pairs for c in along(cameras[a], cameras[b])]
-    outside = [c for a, b in last_ones(pairs) for c in along(cameras[a], cameras[b], BEYOND)]
+    outside = beyond(cameras, pairs, 9)
     assert {tuple(c.position.round(9)) for c in outside} >= {(2, 0, 0), (3, 0, 0)}
     small = [camera.resized(24, 18) for camera in (*cameras, *inside, *outside)]
     g = [np.asarray(x, np.float64) for x in (given.means, given.quats, given.scales)]
     shares = [shares_by_oracle(*g, given.opacities.astype(float), camera) for camera in small]
     shown, hidden = TIMES * sum(shares[:3]), np.max(shares[3:9], axis=0)
-    beyond = np.max(shares[9:], axis=0) / np.maximum(shown, HIDES_BEYOND)
-    wanted = np.maximum(hidden / np.maximum(shown, HIDES), beyond)
+    farther = np.max(shares[9:], axis=0) / np.maximum(shown, HIDES_BEYOND)
+    wanted = np.maximum(hidden / np.maximum(shown, HIDES), farther)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
-    assert (wanted >= 1)[20:22].all() and (beyond >= 1)[21]
+    assert (wanted >= 1)[20:22].all() and (farther >= 1)[21]
     assert not (wanted >= 1)[:20].any() and not (wanted >= 1)[23:].any()
     np.testing.assert_array_equal(found, again)

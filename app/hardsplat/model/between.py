@@ -34,12 +34,6 @@ def neighbours(cameras: Sequence[Camera]) -> list[tuple[int, int]]:
     return list(zip(tree.row[order].tolist(), tree.col[order].tolist(), strict=True))
 
 
-def last_ones(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of such pairs those with a camera that has no other neighbour, which is named first."""
-    of = Counter(i for pair in pairs for i in pair)
-    return [(a, b) for pair in pairs for a, b in (pair, pair[::-1]) if of[a] == 1]
-
-
 def along(first: Camera, second: Camera, places: Sequence[float] = BETWEEN) -> list[Camera]:
     """Pinholes at these shares of the way from the one to the other, and turned by as much, with
     the first one's image."""
@@ -53,3 +47,17 @@ def along(first: Camera, second: Camera, places: Sequence[float] = BETWEEN) -> l
         w2c[:3, 3] = -pose @ ((1 - t) * first.position + t * second.position)
         found.append(Camera(w2c, first.K, first.width, first.height))
     return found
+
+
+def beyond(cameras: Sequence[Camera], pairs: Sequence[tuple[int, int]], most: int) -> list[Camera]:
+    """Pinholes BEYOND the last of a row, which has one neighbour, where no other camera is nearer.
+    pairs: of neighbours. most: rows that are looked at, in the order of pairs."""
+    of = Counter(i for pair in pairs for i in pair)
+    rows = [(a, b) for pair in pairs for a, b in (pair, pair[::-1]) if of[a] == 1][:most]
+    if not rows:
+        return []
+    positions = np.array([camera.position for camera in cameras])
+    found = [(a, c) for a, b in rows for c in along(cameras[a], cameras[b], BEYOND)]
+    away = cdist([camera.position for _, camera in found], positions)
+    nearest = (1 + 1e-9) * away.min(axis=1)
+    return [c for (a, c), d, least in zip(found, away, nearest, strict=True) if d[a] <= least]

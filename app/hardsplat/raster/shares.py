@@ -57,7 +57,7 @@ def hiding(
     changes by. Raises OutOfMemory.
     """
     # takes a third of a second
-    from hardsplat.model.between import BEYOND, along, last_ones, neighbours
+    from hardsplat.model.between import along, beyond, neighbours
 
     shares = Shares(raster, n, near, others)
     try:
@@ -70,14 +70,13 @@ def hiding(
                 shares.add(camera, True)
         shown, between = shares.read().T
         shares.clear()
-        for a, b in last_ones(pairs)[:LONGEST]:
-            for camera in along(some[a], some[b], BEYOND):
-                shares.add(camera, True)
-        _, beyond = shares.read().T
+        for camera in beyond(some, pairs, LONGEST):
+            shares.add(camera, True)
+        _, outside = shares.read().T
     finally:
         shares.destroy()
     shown = TIMES * len(cameras) / max(len(some), 1) * shown
-    return np.maximum(between / np.maximum(shown, HIDES), beyond / np.maximum(shown, HIDES_BEYOND))
+    return np.maximum(between / np.maximum(shown, HIDES), outside / np.maximum(shown, HIDES_BEYOND))
 
 
 def small_rasterizer(
