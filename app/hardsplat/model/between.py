@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 from hardsplat.model.camera import Camera
 
-# shares of the way from a photograph to the next, and from the last one on
+# shares of the way from a photograph to the next; below 0 away from it
 BETWEEN, BEYOND = (0.25, 0.5, 0.75), (-0.5, -1.0)
 TURN = 60.0  # degrees from one photograph to the next, at most
 
@@ -50,8 +50,9 @@ def along(first: Camera, second: Camera, places: Sequence[float] = BETWEEN) -> l
 
 
 def beyond(cameras: Sequence[Camera], pairs: Sequence[tuple[int, int]], most: int) -> list[Camera]:
-    """Pinholes BEYOND the last of a row, which has one neighbour, where no other camera is nearer.
-    pairs: of neighbours. most: rows that are looked at, in the order of pairs."""
+    """Pinholes BEYOND the last camera of a row, which is one with a single neighbour. Places to
+    which another camera is nearer are left out. pairs: of neighbours. most: last cameras that are
+    looked at, in the order of pairs."""
     of = Counter(i for pair in pairs for i in pair)
     rows = [(a, b) for pair in pairs for a, b in (pair, pair[::-1]) if of[a] == 1][:most]
     if not rows:

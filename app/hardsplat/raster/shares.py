@@ -1,4 +1,4 @@
-"""Shares of images that splats have, and splats that hide the view from between photographs."""
+"""Shares of images that splats have, and splats that hide the view between photographs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from hardsplat.raster.tiled.rasterizer import TiledRasterizer, first_runnable
 from hardsplat.raster.tiled.rows import TiledOptions
 
 WIDTH = 256  # px, at most, of images in which splats have shares
-LONGEST, VIEWS = 40, 1000  # lines that are looked at, their ends, and photographs; at most
+LONGEST, VIEWS = 40, 1000  # lines that are looked at, as many ends, and photographs; at most
 # A splat hides the view if its share of an image between photographs is at least HIDES, and TIMES
-# its share of all photographs together. Beyond the last of a row of photographs it is at least
-# HIDES_BEYOND: images there show things at their edges that hardly any photograph does.
+# its share of all photographs together. Beyond the last photograph of a row the share must be at
+# least HIDES_BEYOND: at their edges, images from there show things that hardly any photograph does.
 HIDES, HIDES_BEYOND, TIMES = 1e-4, 1e-2, 3.0
 
 

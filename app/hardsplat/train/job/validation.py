@@ -140,9 +140,9 @@ def look(
 
 
 def has_settled(looks: Sequence[Look], since: int = 0) -> bool:
-    """Whether held photographs have stopped to improve while trained ones beside them have not, in
-    means of two looks. Where these are worse than they were as well, splats drift, and both will
-    improve. since: a step from which looks count, such as the end of pruning, by which pictures get
+    """Whether held photographs have stopped to improve, in means of two looks. They have not while
+    trained ones beside them are worse than they were: splats drift then, and both improve later.
+    since: a step from which looks count, such as the end of pruning, by which pictures get
     worse."""
     looks = [each for each in looks if each.step >= since]
     pairs = [*zip(looks[:1] + looks, looks)]
